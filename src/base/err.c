@@ -1,0 +1,59 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void fill(struct err *err, enum status status, const char *format, va_list args)
+{
+	err->status = status;
+	vsnprintf(err->text, sizeof(err->text), format, args);
+}
+
+bool err_set(struct err *err, enum status status, const char *format, ...)
+{
+	if (err == NULL)
+		return false;
+	va_list args;
+	va_start(args, format);
+	fill(err, status, format, args);
+	va_end(args);
+	return false;
+}
+
+bool err_errno(struct err *err, enum status status, const char *format, ...)
+{
+	int saved = errno;
+
+	if (err == NULL)
+		return false;
+	va_list args;
+	va_start(args, format);
+	fill(err, status, format, args);
+	va_end(args);
+	size_t used = strlen(err->text);
+	snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(saved));
+	errno = saved;
+	return false;
+}
+
+bool err_context(struct err *err, const char *format, ...)
+{
+	if (err == NULL)
+		return false;
+	char old[sizeof(err->text)];
+	memcpy(old, err->text, sizeof(old));
+	va_list args;
+	va_start(args, format);
+	vsnprintf(err->text, sizeof(err->text), format, args);
+	va_end(args);
+	size_t used = strlen(err->text);
+	snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);
+	return false;
+}
+
+void err_clear(struct err *err)
+{
+	err->status = STATUS_OK;
+	err->text[0] = '\0';
+}

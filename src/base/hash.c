@@ -1,0 +1,95 @@
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+uint64_t hash_bytes(const void *bytes, size_t size)
+{
+	const uint8_t *p = bytes;
+	uint64_t h = size * 0x9e3779b97f4a7c15u;
+	for (; size >= 8; p += 8, size -= 8) {
+		uint64_t word;
+		memcpy(&word, p, sizeof(word));
+		h = hash_u64(h ^ word) + 0x9e3779b97f4a7c15u;
+	}
+	uint64_t rest = 0;
+	if (size > 0)
+		memcpy(&rest, p, size);
+	return hash_u64(h ^ rest);
+}
+
+static size_t find(const struct hash_map *map, uint64_t key)
+{
+	size_t mask = map->capacity - 1, i = hash_u64(key) & mask;
+	while (map->slots[i].used && map->slots[i].key != key)
+		i = (i + 1) & mask;
+	return i;
+}
+
+uint32_t *hash_map_get(const struct hash_map *map, uint64_t key)
+{
+	if (map->count == 0)
+		return NULL;
+	size_t i = find(map, key);
+	return map->slots[i].used ? &map->slots[i].value : NULL;
+}
+
+static void grow(struct hash_map *map)
+{
+	struct hash_map old = *map;
+	map->capacity = old.capacity > 0 ? old.capacity * 2 : 16;
+	map->slots = mem_zero(map->capacity, sizeof(*map->slots));
+	for (size_t i = 0; i < old.capacity; i++)
+		if (old.slots[i].used)
+			map->slots[find(map, old.slots[i].key)] = old.slots[i];
+	free(old.slots);
+}
+
+uint32_t *hash_map_put(struct hash_map *map, uint64_t key, uint32_t initial, bool *is_new)
+{
+	if (map->count * 4 >= map->capacity * 3)
+		grow(map);
+	struct hash_slot *slot = &map->slots[find(map, key)];
+	if (is_new != NULL)
+		*is_new = !slot->used;
+	if (!slot->used) {
+		*slot = (struct hash_slot){ .key = key, .value = initial, .used = true };
+		map->count++;
+	}
+	return &slot->value;
+}
+
+// Linear probing without tombstones: what follows is moved back (Knuth, TAOCP 3, 6.4, algorithm R).
+bool hash_map_remove(struct hash_map *map, uint64_t key)
+{
+	if (map->count == 0)
+		return false;
+	size_t mask = map->capacity - 1, hole = find(map, key);
+	if (!map->slots[hole].used)
+		return false;
+	for (size_t i = (hole + 1) & mask; map->slots[i].used; i = (i + 1) & mask) {
+		size_t home = hash_u64(map->slots[i].key) & mask;
+		if (((i - home) & mask) >= ((i - hole) & mask)) {
+			map->slots[hole] = map->slots[i];
+			hole = i;
+		}
+	}
+	map->slots[hole].used = false;
+	map->count--;
+	return true;
+}
+
+void hash_map_clear(struct hash_map *map)
+{
+	if (map->capacity > 0)
+		memset(map->slots, 0, map->capacity * sizeof(*map->slots));
+	map->count = 0;
+}
+
+void hash_map_release(struct hash_map *map)
+{
+	free(map->slots);
+	*map = (struct hash_map){ 0 };
+}

@@ -1,0 +1,83 @@
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+static void out_of_memory(void) __attribute__((noreturn));
+static void out_of_memory(void)
+{
+	static const char text[] = "perfsample: out of memory\n";
+	ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
+	(void)ignored;
+	_exit(STATUS_FINISH);
+}
+
+void *mem_alloc(size_t bytes)
+{
+	void *p = malloc(bytes > 0 ? bytes : 1);
+	if (p == NULL)
+		out_of_memory();
+	return p;
+}
+
+void *mem_zero(size_t count, size_t size)
+{
+	void *p = calloc(count > 0 ? count : 1, size > 0 ? size : 1);
+	if (p == NULL)
+		out_of_memory();
+	return p;
+}
+
+void *mem_resize(void *old, size_t count, size_t size)
+{
+	size_t bytes;
+	if (__builtin_mul_overflow(count, size, &bytes))
+		out_of_memory();
+	void *p = realloc(old, bytes > 0 ? bytes : 1);
+	if (p == NULL)
+		out_of_memory();
+	return p;
+}
+
+void *mem_copy(const void *bytes, size_t size)
+{
+	void *p = mem_alloc(size);
+	if (size > 0)
+		memcpy(p, bytes, size);
+	return p;
+}
+
+char *mem_string(const char *s)
+{
+	return mem_copy(s, strlen(s) + 1);
+}
+
+char *mem_string_n(const char *s, size_t length)
+{
+	char *p = mem_alloc(length + 1);
+	if (length > 0)
+		memcpy(p, s, length);
+	p[length] = '\0';
+	return p;
+}
+
+char *mem_printf(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	int length = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	if (length < 0)
+		out_of_memory();
+	char *p = mem_alloc((size_t)length + 1);
+	va_start(args, format);
+	vsnprintf(p, (size_t)length + 1, format, args);
+	va_end(args);
+	return p;
+}

@@ -1,0 +1,21 @@
+// Allocation that either succeeds or ends the process with status 6 ("out of memory").
+//
+// This is the one place below src/cmd that may end the process: a profiler that cannot allocate a few
+// bytes has nothing better to do, and callers stay readable. Sizes that come from files, rings or other
+// processes are bounded by the caller *before* they reach these functions.
+#ifndef PERFSAMPLE_BASE_MEM_H
+#define PERFSAMPLE_BASE_MEM_H
+
+#include <stddef.h>
+
+void *mem_alloc(size_t bytes) __attribute__((malloc, returns_nonnull));
+void *mem_zero(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
+void *mem_resize(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
+void *mem_copy(const void *bytes, size_t size) __attribute__((malloc, returns_nonnull));
+char *mem_string(const char *s) __attribute__((malloc, returns_nonnull));
+char *mem_string_n(const char *s, size_t length) __attribute__((malloc, returns_nonnull));
+char *mem_printf(const char *format, ...) __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
+
+#define NEW(type) ((type *)mem_zero(1, sizeof(type)))
+
+#endif

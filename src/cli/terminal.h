@@ -1,0 +1,24 @@
+// Where results go: standard output, a terminal or not, its size, colour, a pager, and failures to write.
+#ifndef PERFSAMPLE_CLI_TERMINAL_H
+#define PERFSAMPLE_CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum color_mode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+
+bool terminal_is_output(void);
+// Columns and rows of standard output (COLUMNS and LINES win; 80 x 24 when it is no terminal: rows 0).
+void terminal_size(size_t *columns, size_t *rows);
+bool terminal_color(enum color_mode mode); // honours NO_COLOR and TERM=dumb
+// Writes results. EPIPE ends the process silently as by SIGPIPE; other failures are STATUS_FINISH.
+bool output_write(const void *bytes, size_t size, struct err *err);
+bool output_close(struct err *err); // flushes and checks standard output
+// Starts $PERFSAMPLE_PAGER, $PAGER or less when `lines` exceed the terminal; later output_write goes there.
+void output_page(size_t lines);
+// A file that appears under its name only when whole: PATH.PID.tmp, then rename. "-" is standard output.
+bool output_file(const char *path, const void *bytes, size_t size, struct err *err);
+
+#endif

@@ -1,0 +1,35 @@
+// An exporter: src/export/NAME.c defines `const struct exporter exporter_NAME`; the makefile lists the folder. Knows the model, not where bytes go.
+#ifndef PERFSAMPLE_EXPORT_EXPORTER_H
+#define PERFSAMPLE_EXPORT_EXPORTER_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "profile/profile.h"
+#include "report/report.h"
+
+struct export_input {
+	const struct profile *profile;     // always there
+	const struct report *report;       // for exporters of reports: text, json, tsv
+	const struct report_filter *filter; // for exporters of samples: folded, script, …; NULL: everything
+	size_t columns;                    // terminal width; 0: not a terminal (80)
+	size_t rows;                       // of function rows to show; 0: all
+	bool color, wide;
+	bool inlines, kernel_marks, addrs, with_pid, with_tid; // folded
+	const char *explain;               // text: the row to explain, or NULL
+	const char *fields;                // script's -F, or NULL
+	bool callers_first;                // script's -G off, …
+};
+
+struct exporter {
+	const char *name;
+	const char *extension;   // "svg", "json", …
+	const char *description; // one line for --help
+	bool needs_report;
+	bool (*write)(const struct export_input *input, struct buf *out, struct err *err);
+};
+extern const struct exporter *const exporters[]; // NULL-terminated, generated
+const struct exporter *exporter_find(const char *name); // export/find.h's only function; NULL: none of that name
+
+#endif

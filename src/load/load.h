@@ -1,0 +1,26 @@
+// A perf.data into a profile: replays records and address spaces, unwinds raw stacks, symbolizes each address once.
+// Every reading command starts here. Never reads /proc.
+#ifndef PERFSAMPLE_LOAD_LOAD_H
+#define PERFSAMPLE_LOAD_LOAD_H
+
+#include "base/err.h"
+#include "perf/record.h"
+#include "profile/profile.h"
+
+struct load_options {
+	const char *input;   // path, or "-"
+	bool salvage;
+	bool inlines, demangle;
+	bool symbols;        // false: addresses only
+	const char *symfs;
+	const char *const *debug_dirs;
+	unsigned jobs;       // 0: as many as CPUs
+	double symbol_time_s; // 0: no limit
+};
+// What the commands' defaults are.
+struct load_options load_defaults(void);
+
+// STATUS_INPUT names file, offset and expectation. `profile` is initialized here and released by the caller in any case.
+bool load_profile(struct profile *profile, const struct load_options *options, struct err *err);
+
+#endif

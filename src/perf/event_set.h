@@ -1,0 +1,91 @@
+// Opens the events of a session on its target, in one of the legal shapes, and maps the rings. src/DESIGN.md, Recording.
+#ifndef PERFSAMPLE_PERF_EVENT_SET_H
+#define PERFSAMPLE_PERF_EVENT_SET_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "perf/event_spec.h"
+#include "perf/ring.h"
+
+enum event_scope {
+	SCOPE_CGROUP,   // per CPU, PERF_FLAG_PID_CGROUP
+	SCOPE_CPU,      // per CPU, pid -1
+	SCOPE_TASK,     // per (tid, CPU), inherit
+	SCOPE_THREAD,   // per tid, cpu -1, no inherit, a ring each: the one breach, over the fd budget
+};
+const char *event_scope_text(enum event_scope scope);
+
+struct event_target {
+	enum event_scope scope;
+	int cgroup_fd;                   // SCOPE_CGROUP
+	const int32_t *tids;             // SCOPE_TASK and SCOPE_THREAD
+	size_t tid_count;
+	const uint32_t *cpus;            // online CPUs to use
+	size_t cpu_count;
+	bool inherit;                    // SCOPE_TASK: threads and children born later
+	bool enable_on_exec;             // SCOPE_TASK, held command
+};
+
+struct event_options {
+	uint64_t period;                 // when not is_freq; ns for clocks
+	uint64_t frequency;
+	bool is_freq;
+	uint32_t stack_bytes;            // 0: no copy
+	bool user_regs;
+	bool kernel_callchain, user_callchain; // --call-graph fp: both
+	bool exclude_user, exclude_kernel;     // --all-kernel, --all-user; modifiers of an event come on top
+	bool sideband;                   // mmap2, comm, task, build_id, ksymbol: on a DUMMY event
+	bool context_switch;
+	size_t ring_bytes;               // data area per ring, power of two
+	uint32_t wakeup_watermark;       // 0: a quarter of the ring
+};
+
+struct event_fd { int fd; uint64_t id; uint32_t event; /* index into events, or EVENT_SIDEBAND */ uint32_t cpu_index; int32_t tid; };
+enum { EVENT_SIDEBAND = 0xfffffffe };
+
+struct event_opened { // one event of the command line as it was got
+	struct perf_event_attr attr;     // as opened
+	const char *name;                // "cycles", "cpu-clock", "cpu-clock:u" …; owned by the set
+	uint32_t spec;                   // which -e it came of (hybrid CPUs open one -e on several PMUs)
+	int32_t group_leader;            // index into events; -1: none
+	uint32_t group_members;
+	bool samples;                    // false: read with its leader only
+};
+
+struct event_decision { char text[256]; }; // "cpu-clock (this VM counts no cycles)", "inherit with group reads is refused before 6.12: …"
+
+struct event_set {
+	VEC(struct event_opened) events;
+	VEC(struct event_fd) fds;
+	VEC(struct ring) rings;          // one per CPU (SCOPE_THREAD: one per tid)
+	VEC(struct event_decision) decisions;
+	struct perf_event_attr sideband_attr;
+	bool has_sideband, has_format_lost, has_build_ids;
+};
+
+// Opens everything disabled (unless enable_on_exec). On failure nothing stays open; STATUS_HOST names the setting and the command that
+// changes it, STATUS_USAGE the event that does not exist. Features the kernel lacks (build_id, FORMAT_LOST, sigtrap …) are given up one
+// by one. The fd budget is computed first and RLIMIT_NOFILE raised where allowed; too many fds are STATUS_HOST with the product.
+bool event_set_open(struct event_set *set, const struct event_specs *specs, const struct event_target *target,
+                    const struct event_options *options, struct err *err);
+// Adds events for a further thread (SCOPE_TASK, SCOPE_THREAD) to the rings that exist. ESRCH is not an error.
+bool event_set_add_thread(struct event_set *set, const struct event_target *target, const struct event_options *options, int32_t tid, struct err *err);
+bool event_set_enable(struct event_set *set, struct err *err);
+void event_set_disable(struct event_set *set);
+void event_set_close(struct event_set *set);
+
+struct event_reading { uint64_t value, enabled, running, lost; };
+// Sum over the fds of one event (or EVENT_SIDEBAND) on one CPU index; cpu_index UINT32_MAX: over all.
+struct event_reading event_set_read(const struct event_set *set, uint32_t event, uint32_t cpu_index);
+size_t event_set_fd_need(const struct event_specs *specs, const struct event_target *target); // fds = tids × CPUs × (events + 1)
+
+// The largest ring (data bytes per ring, a power of two) that RLIMIT_MEMLOCK and perf_event_mlock_kb leave for `rings` of them; SIZE_MAX
+// with CAP_IPC_LOCK. *limit_text (static) names what limits.
+size_t ring_budget(size_t rings, const char **limit_text);
+
+#endif

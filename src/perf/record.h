@@ -1,0 +1,135 @@
+// The records of the perf ABI, decoded: include/uapi/linux/perf_event.h (6.18), perf_event_open(2), and, for types from 64 up,
+// tools/lib/perf/include/perf/event.h. One decoder serves rings and files.
+//
+// A decoded record borrows from the bytes it was made of and is valid as long as they are. Types not known here are
+// RECORD_UNKNOWN and are skipped by their size.
+#ifndef PERFSAMPLE_PERF_RECORD_H
+#define PERFSAMPLE_PERF_RECORD_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "elf/image.h" // struct build_id
+
+// How records of one event are laid out; made once from its attr.
+struct record_layout {
+	uint64_t sample_type, read_format, branch_sample_type, regs_user, regs_intr;
+	bool sample_id_all;
+	bool swap; // the bytes are of the other byte order; they are swapped in place while decoding
+};
+
+void record_layout_init(struct record_layout *layout, const struct perf_event_attr *attr, bool swap);
+
+// Header types of perf's tools that the kernel never writes.
+enum {
+	RECORD_USER_HEADER_ATTR = 64, RECORD_USER_EVENT_TYPE = 65, RECORD_USER_TRACING_DATA = 66, RECORD_USER_BUILD_ID = 67,
+	RECORD_USER_FINISHED_ROUND = 68, RECORD_USER_ID_INDEX = 69, RECORD_USER_AUXTRACE_INFO = 70, RECORD_USER_AUXTRACE = 71,
+	RECORD_USER_AUXTRACE_ERROR = 72, RECORD_USER_THREAD_MAP = 73, RECORD_USER_CPU_MAP = 74, RECORD_USER_STAT_CONFIG = 75,
+	RECORD_USER_STAT = 76, RECORD_USER_STAT_ROUND = 77, RECORD_USER_EVENT_UPDATE = 78, RECORD_USER_TIME_CONV = 79,
+	RECORD_USER_HEADER_FEATURE = 80, RECORD_USER_COMPRESSED = 81, RECORD_USER_FINISHED_INIT = 82, RECORD_USER_COMPRESSED2 = 83,
+};
+
+// Header types newer than Debian 12's linux/perf_event.h.
+enum { RECORD_KERNEL_CALLCHAIN_DEFERRED = 22, RECORD_KERNEL_LAST = 22 };
+
+struct sample_id { // sample_id_all's trailer, or the same fields of a sample
+	uint64_t id, stream_id, time_ns; // time 0 and the others -1 when absent (see `has`)
+	int32_t pid, tid;
+	uint32_t cpu;
+	uint64_t has; // PERF_SAMPLE_* bits of what was there (ID also stands for IDENTIFIER)
+};
+
+struct read_value {
+	uint64_t value, id, lost;
+};
+
+// PERF_FORMAT_*; values are decoded by read_values_get, as they may stand in a wrapped or swapped record.
+struct read_values {
+	uint64_t count; // 1 without PERF_FORMAT_GROUP
+	uint64_t time_enabled, time_running;
+	bool has_times, has_id, has_lost;
+	const uint64_t *words; // values follow one another, 1 to 3 words each
+};
+struct read_value read_values_get(const struct read_values *values, size_t index);
+
+struct record_mapping { // MMAP and MMAP2
+	uint32_t pid, tid;
+	uint64_t start, length, pgoff;
+	uint32_t major, minor, protection, flags; // protection: PROT_*; for MMAP: PROT_EXEC unless MISC_MMAP_DATA
+	uint64_t inode, inode_generation;
+	struct build_id build_id; // size 0 unless MISC_MMAP_BUILD_ID
+	const char *path;
+};
+struct record_comm { uint32_t pid, tid; const char *comm; bool is_exec; };
+struct record_task { uint32_t pid, ppid, tid, ptid; uint64_t time_ns; }; // FORK and EXIT
+struct record_lost { uint64_t id, lost; };                               // LOST; LOST_SAMPLES has id 0
+struct record_throttle { uint64_t time_ns, id, stream_id; };             // THROTTLE and UNTHROTTLE
+struct record_read { uint32_t pid, tid; struct read_values values; };
+struct record_switch { bool is_out, is_preempt; uint32_t other_pid, other_tid; }; // SWITCH, SWITCH_CPU_WIDE
+struct record_ksymbol { uint64_t addr; uint32_t length; uint16_t type, flags; const char *name; };
+struct record_cgroup { uint64_t id; const char *path; };
+struct record_aux { uint64_t offset, size, flags; };
+
+struct record_registers { // PERF_SAMPLE_REGS_USER and _INTR
+	uint64_t abi;          // PERF_SAMPLE_REGS_ABI_*; NONE: no registers
+	uint64_t mask;         // bits of asm/perf_regs.h
+	const uint64_t *words; // one per set bit, from the lowest
+};
+
+struct record_stack { // PERF_SAMPLE_STACK_USER
+	const uint8_t *bytes;
+	uint64_t size;     // reserved in the record
+	uint64_t dyn_size; // valid; never above size here (an absent dyn_size, of old kernels, counts as size)
+};
+
+struct record_sample {
+	uint64_t ip, addr, period, weight, data_source, transaction, phys_addr, cgroup, data_page_size, code_page_size, aux_size;
+	struct read_values read;      // count 0 unless PERF_SAMPLE_READ
+	const uint64_t *callchain;    // with PERF_CONTEXT_* markers, leaf first
+	uint64_t callchain_count;
+	const uint8_t *raw;
+	uint32_t raw_size;
+	const struct perf_branch_entry *branches;
+	uint64_t branch_count;
+	struct record_registers user, interrupted;
+	struct record_stack stack;
+};
+
+struct record {
+	uint32_t type; // PERF_RECORD_* or RECORD_USER_*
+	uint16_t misc;
+	uint16_t size;
+	const struct perf_event_header *header; // the whole record, host byte order after decoding
+	struct sample_id id;                    // of samples too
+	union {
+		struct record_mapping mapping;
+		struct record_comm comm;
+		struct record_task task;
+		struct record_lost lost;
+		struct record_throttle throttle;
+		struct record_read read;
+		struct record_switch switching;
+		struct record_ksymbol ksymbol;
+		struct record_cgroup cgroup;
+		struct record_aux aux;
+		struct record_sample sample;
+	};
+};
+
+// Decodes the record at `bytes` (8-byte aligned, writable when layout->swap; the header itself is in host order already),
+// `size` = header->size. User types (64 and up) get type, misc and size only; perfdata/ reads their bodies.
+// STATUS_INPUT says what did not fit, without a file name or offset: the caller knows those.
+bool record_decode(const struct record_layout *layout, void *bytes, size_t size, struct record *out, struct err *err);
+
+// Where in a record the fields that tell its event apart stand, without decoding it: the id of a sample (SAMPLE_IDENTIFIER or
+// SAMPLE_ID) or of a sample_id_all trailer. false: the layout has none.
+bool record_peek_id(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *id);
+// The time of a sample or trailer, likewise; rings are merged by it.
+bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns);
+
+const char *record_type_name(uint32_t type); // "MMAP2", "FINISHED_ROUND"; "UNKNOWN" otherwise
+
+#endif

@@ -1,0 +1,45 @@
+// Feature 255 of our files: what can be recomputed or is read at the end. Every reader works without it.
+//
+// A tagged list: u32 tag, u32 flags 0, u64 size, body; unknown tags are skipped. Tag 1 is meta: jansson-free "key\0value\0" pairs.
+// Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Layout in names.c.
+#ifndef PERFSAMPLE_PERFDATA_NAMES_H
+#define PERFSAMPLE_PERFDATA_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "elf/image.h"
+
+struct name_frame { const char *name, *file; uint32_t line; bool is_inlined; };
+struct name_addr {
+	uint64_t image_addr, symbol_start;
+	const char *linkage_name;
+	uint32_t first_frame, frame_count; // into name_image.frames, innermost first
+};
+struct name_image {
+	const char *path;
+	uint8_t kind; // enum dso_kind
+	struct build_id build_id;
+	uint32_t pid; // DSO_ANON: whose
+	VEC(struct name_addr) addrs; // ascending
+	VEC(struct name_frame) frames;
+};
+struct meta_pair { const char *key, *value; };
+
+struct names { // strings in the arena
+	struct arena arena;
+	VEC(struct name_image) images;
+	VEC(struct meta_pair) meta;
+};
+void names_release(struct names *names);
+void names_meta(struct names *names, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *names_meta_get(const struct names *names, const char *key); // NULL: absent
+void names_encode(const struct names *names, struct buf *out);
+// Bounded by `size`; STATUS_INPUT names the offset within the feature.
+bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err);
+
+#endif

@@ -1,0 +1,65 @@
+// Reads any perf.data: file and pipe layout, versions 1 and 2, both byte orders, attrs of any size, COMPRESSED records, directory
+// data. Records come one by one in the order of the file, 8-byte aligned, user-type records among them (interpreted ones too).
+// read(2) in 1 MiB chunks; memory does not grow with the file.
+#ifndef PERFSAMPLE_PERFDATA_READER_H
+#define PERFSAMPLE_PERFDATA_READER_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "perf/record.h"
+#include "perfdata/names.h"
+
+struct reader_event {
+	struct perf_event_attr attr; // host byte order, zero-extended or cut to our size
+	struct record_layout layout;
+	const char *name;            // EVENT_DESC or EVENT_UPDATE, else made from type and config ("cpu-clock", "raw 0x1a8", …)
+	VEC(uint64_t) ids;
+	int32_t group_leader;        // GROUP_DESC; -1: none
+};
+
+struct reader_build_id { struct build_id build_id; const char *path; uint16_t misc; int32_t pid; };
+
+struct reader_features { // strings NULL, numbers 0 where the file has no such feature
+	const char *hostname, *os_release, *version, *arch, *cpu_desc, *cpuid;
+	uint32_t cpus_online, cpus_available;
+	uint64_t total_memory_kib;
+	VEC(const char *) argv;
+	VEC(struct reader_build_id) build_ids;
+	uint64_t first_time_ns, last_time_ns;
+	bool has_clock_data;
+	uint32_t clockid;
+	uint64_t wall_time_ns, clockid_time_ns;
+	struct names *names; // feature 255, or NULL
+	uint64_t bits[4];    // HEADER_* bits present
+};
+
+struct reader_caveats { // what was unusual; the report says each
+	bool cut_off;              // ends inside its last record, or its data size was 0 or past the end
+	uint64_t unknown_records;  // skipped by size
+	uint64_t skipped_bytes;    // by --salvage
+	uint64_t first_skipped_at; // file offset
+	char text[256];            // of the first thing salvaged
+};
+
+struct reader;
+// "-": standard input. `salvage`: skip what is damaged instead of failing.
+bool reader_open(struct reader **out, const char *path, bool salvage, struct err *err);
+void reader_free(struct reader *reader);
+
+// Known after reader_open for file layout, growing while a pipe is read; names of features at the end of a file are read at open.
+size_t reader_event_count(const struct reader *reader);
+const struct reader_event *reader_event_at(const struct reader *reader, size_t index);
+const struct reader_features *reader_features(const struct reader *reader);
+const struct reader_caveats *reader_caveats(const struct reader *reader);
+
+enum reader_next { READER_RECORD, READER_END, READER_ERROR };
+// The next record, decoded. *event: index of the event it belongs to (0 when the record does not tell). Valid until the next call.
+// `offset`: where it stands in the file (of its COMPRESSED record if it came out of one).
+enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err);
+
+#endif

@@ -1,0 +1,112 @@
+// A profile in memory: columns of samples, tables linked by 32-bit ids, stacks as a trie of (parent, frame).
+#ifndef PERFSAMPLE_PROFILE_PROFILE_H
+#define PERFSAMPLE_PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/intern.h"
+#include "base/vec.h"
+#include "elf/image.h"
+#include "unwind/unwind.h"
+
+enum { PROFILE_NONE = 0xffffffff };
+
+struct profile_dso { uint32_t path, short_name; /* intern ids */ uint8_t kind; /* enum dso_kind */ struct build_id build_id; };
+
+// One function (or line) of a symbolized address. Rows are distinct by all members.
+struct profile_function { uint32_t name, linkage_name, dso; bool is_known; }; // name: intern id; unknown: "[unknown]", or per-dso address
+
+struct profile_line { uint32_t function, file /* intern id, 0 none */, line; bool is_inlined; };
+
+// A distinct frame: image address and how it is looked up, with its inline chain (innermost first) in profile->lines.
+struct profile_frame {
+	uint64_t addr;        // run time, of the first sample that had it
+	uint64_t image_addr;  // lookup address in the image, see symbols/symbolizer.h
+	uint32_t dso;         // PROFILE_NONE: no mapping
+	uint32_t first_line, line_count; // into profile->chains; at least 1 after symbolization
+	uint64_t symbol_start; // image address, for symoff
+	uint8_t kind;         // enum frame_kind
+	uint8_t via;          // enum frame_via
+	bool is_kernel;
+};
+
+struct profile_node { uint32_t parent /* PROFILE_NONE: root */, frame, depth; };
+
+struct profile_sample {
+	uint64_t time_ns;
+	uint64_t weight;   // period in the event's unit (ns for clocks)
+	int32_t pid, tid;
+	uint32_t cpu, comm /* intern id */, event;
+	uint32_t stack;    // node of the leaf; PROFILE_NONE: no frame at all
+	uint8_t end;       // enum unwind_end
+	uint8_t splice;    // enum splice
+	bool is_kernel;    // the leaf is in the kernel
+	bool is_idle;      // pid 0
+};
+
+// One stretch of accounting per event and ring: cumulative counters as the recorder read them.
+struct profile_reading { uint64_t time_ns, value, enabled, running, lost; uint32_t cpu, event; };
+struct profile_loss { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool is_sideband; }; // from LOST records or readings
+struct profile_throttle { uint64_t from_ns, to_ns; uint32_t cpu, event; };
+
+struct profile_event {
+	uint32_t name;              // intern id
+	bool is_clock;              // weights are ns of CPU time
+	bool is_freq;               // sampled by frequency: periods vary
+	uint64_t period;            // fixed period (ns for clocks), or the frequency's nominal one
+	uint64_t frequency;
+	bool excludes_user, excludes_kernel, excludes_idle;
+	bool is_sampling;           // false: counts only (group member); then samples_of
+	uint32_t samples_of;
+	bool is_accounted;          // READ records of ours: lost, expected and silent can be told
+	uint64_t time_running_ns, time_enabled_ns, value, lost;
+	uint64_t dropped, shortened, sideband_lost, idle, others, recorder_cpu_ns;
+	uint64_t expected;          // round(value or running / period), summed over CPUs; valid when can_expect
+	bool can_expect;
+	uint64_t attr_type, attr_config;
+};
+
+struct profile_meta { // intern ids; 0 unknown
+	uint32_t host, kernel, tool, target_kind, target_comm, cpu_desc, arch;
+	VEC(uint32_t) argv;
+	VEC(int32_t) target_ids;
+	uint32_t target_threads, cpus_online;
+	uint64_t start_wall_ns, start_ns, end_ns; // wall clock of start_ns; first and last moment of recording, recording's clock
+	bool cut_off;
+	VEC(uint32_t) decisions; // sentences of the recorder: what was got and what was not
+	VEC(uint32_t) caveats;   // sentences of the loader
+};
+
+struct profile {
+	struct intern names;
+	VEC(struct profile_dso) dsos;
+	VEC(struct profile_function) functions;
+	VEC(struct profile_line) chains;
+	VEC(struct profile_frame) frames;
+	VEC(struct profile_node) nodes;
+	VEC(struct profile_sample) samples; // in the order of time
+	VEC(struct profile_event) events;
+	VEC(struct profile_reading) readings;
+	VEC(struct profile_loss) losses;
+	VEC(struct profile_throttle) throttles;
+	struct profile_meta meta;
+	struct hash_map function_index, frame_index, node_index, dso_index; // internal
+};
+
+void profile_init(struct profile *profile);
+void profile_release(struct profile *profile);
+uint32_t profile_add_dso(struct profile *profile, const struct profile_dso *dso);
+uint32_t profile_add_function(struct profile *profile, const struct profile_function *function);
+uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame); // by (dso, image_addr, kind, via, addr if no dso)
+uint32_t profile_add_node(struct profile *profile, uint32_t parent, uint32_t frame);
+const char *profile_text(const struct profile *profile, uint32_t intern_id);
+
+// Walks a sample's stack root first, every inline frame a step of its own when `inlines` (outer function before what is inlined into it).
+struct stack_step { uint32_t frame, line; }; // line: index into chains
+// Fills at most `capacity` steps, returns how many there are.
+size_t profile_stack(const struct profile *profile, uint32_t stack, bool inlines, struct stack_step *steps, size_t capacity);
+
+#endif

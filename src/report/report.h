@@ -1,0 +1,117 @@
+// The model of a report: complete before anything is printed; every exporter works from it.
+#ifndef PERFSAMPLE_REPORT_REPORT_H
+#define PERFSAMPLE_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "profile/profile.h"
+#include "report/estimate.h"
+
+enum report_key { KEY_SYMBOL, KEY_DSO, KEY_COMM, KEY_PID, KEY_TID, KEY_CPU, KEY_SRCLINE, KEY_EVENT, KEY_CGROUP, KEY_COUNT };
+
+struct report_filter { // empty lists: everything
+	const char *const *comms, *const *dsos, *const *symbols; // NULL-terminated, or NULL
+	VEC(int32_t) pids, tids;
+	VEC(uint32_t) cpus;
+	uint64_t from_ns, to_ns; // recording's clock; to_ns 0: no limit
+};
+
+struct report_options {
+	VEC(uint8_t) keys;        // enum report_key; empty: the default of the profile
+	struct report_filter filter;
+	bool children;            // order by total
+	bool idle;                // show idle samples as rows
+	bool inlines;
+	double confidence;        // 0.95
+	double max_loss;          // 0.01
+	double percent_limit;
+	size_t top;               // 0: all
+	bool simultaneous;
+	enum { CALLS_NONE, CALLS_CALLER, CALLS_CALLEE } calls;
+	double calls_limit;       // percent of the row below which branches are not shown
+};
+
+enum row_flag { ROW_FEW = 1, ROW_TREND = 2, ROW_ALIASING = 4, ROW_TIED_LOSS = 8, ROW_RUN_ONLY = 16 };
+
+struct row_measure {
+	double samples;           // k; whole unless weighted
+	double share;
+	struct interval run, workload, worst_case;
+	bool supported;           // the workload interval may be printed as such
+	double deff, z_vn;
+	size_t blocks;
+	uint64_t visits;
+	double truncated_elsewhere; // u_f: samples cut short that do not show the function; for total
+};
+
+struct report_row {
+	const char *keys[KEY_COUNT];  // text per key asked for, else NULL; not escaped
+	uint32_t line;                // of srcline
+	const char *file;
+	int32_t pid, tid;
+	uint32_t cpu;
+	bool is_kernel, is_unresolved;
+	unsigned flags;               // enum row_flag
+	uint32_t rank_lo, rank_hi;
+	struct row_measure self, total;
+	struct interval shown;        // the one `range` of the narrow layout
+	bool shown_is_run;            // it is the run interval, widened by loss: marked ~
+};
+
+enum caveat_code {
+	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
+	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
+};
+struct report_caveat { enum caveat_code code; const char *text; double value; bool is_care; }; // is_care: makes the verdict CARE
+
+enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
+
+struct report_event {
+	const char *name;
+	const struct profile_event *source;
+	double taken, idle, others, lost, silent, expected;
+	bool can_expect, is_accounted;
+	double lost_share;            // lost / (lost + taken)
+	double worst_second_share;
+	uint64_t worst_second_at;     // seconds from the start
+	double loss_from_s, loss_to_s; // where the loss lies, from the start; equal: none
+	double dropped, shortened, throttled_s;
+	double cpu_seconds;
+	double user_share, kernel_share, unresolved_share, idle_excluded;
+	uint64_t stacks_complete, stacks_joined, stacks_truncated, stacks_failed;
+	uint64_t ends[UNWIND_END_COUNT], splices[3];
+	double recorder_cpu_s, recorder_share;
+	double n;                     // Kish's n when weighted
+	double simultaneous_half_width, smallest_seen, largest_unseen;
+	VEC(struct report_row) rows;  // by self, or total with `children`; all functions
+	size_t rows_kept;             // after top and percent_limit
+	double multiplexed;           // running / enabled where that means multiplexing, else 1
+	enum verdict verdict;
+	VEC(struct report_caveat) caveats;
+	double loss_windows_p;        // burst test, -1: not applicable
+};
+
+struct report {
+	struct arena arena;
+	const struct profile *profile; // borrowed
+	struct report_options options;
+	double seconds;
+	VEC(struct report_event) events;
+	enum verdict verdict;          // the worst of the events
+	bool weighted;
+};
+
+struct report_options report_defaults(void);
+// Whole model of `profile`; STATUS_USAGE for filters that make no sense. Strings live in the arena or the profile.
+bool report_build(struct report *report, const struct profile *profile, const struct report_options *options, struct err *err);
+void report_release(struct report *report);
+
+// Which samples a filter keeps; script, fold and flame use it too.
+bool filter_keeps(const struct report_filter *filter, const struct profile *profile, const struct profile_sample *sample);
+
+#endif

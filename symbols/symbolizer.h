@@ -1,0 +1,81 @@
+// From (image, address) to function, file, line and inline chain. Each distinct address is resolved once and remembered.
+//
+// Never uses perf, proc or unwind; opens binaries through elf/. Identity is the build ID: a file whose build ID differs from the one
+// wanted is not believed.
+#ifndef PERFSAMPLE_SYMBOLS_SYMBOLIZER_H
+#define PERFSAMPLE_SYMBOLS_SYMBOLIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "elf/image.h"
+
+enum symbol_image_kind { SYMBOL_IMAGE_FILE, SYMBOL_IMAGE_VDSO, SYMBOL_IMAGE_KERNEL, SYMBOL_IMAGE_JIT };
+
+struct symbol_image { // what the caller knows of an image
+	enum symbol_image_kind kind;
+	const char *path;         // as the target saw it
+	struct build_id build_id; // size 0: unknown
+	struct image *image;      // already open (recorded while the process lived), or NULL: searched by build ID and path
+	int map_fd;               // JIT: an open perf-PID.map that passed the rules for untrusted paths, or -1
+};
+
+enum symbol_missing { // why an address has no name
+	SYMBOL_FOUND = 0,
+	SYMBOL_NO_FILE,        // no file with this path or build ID
+	SYMBOL_WRONG_BUILD_ID, // a file is there, but it is not the one that ran
+	SYMBOL_NO_SYMBOLS,     // stripped, and no debug file found
+	SYMBOL_NOT_COVERED,    // between symbols
+	SYMBOL_NO_KALLSYMS,    // kptr_restrict, or not readable
+	SYMBOL_NO_MAP,         // JIT code without perf-PID.map
+	SYMBOL_BAD_FILE,
+};
+const char *symbol_missing_text(enum symbol_missing missing);
+
+struct symbol_frame { // strings live as long as the symbolizer
+	const char *name;    // demangled unless options say otherwise; NULL in [0] alone: unresolved
+	const char *file;    // NULL: unknown
+	uint32_t line;       // 0: unknown
+	bool is_inlined;     // into the frame that follows
+};
+
+struct symbol_result {
+	const struct symbol_frame *frames; // innermost first; the last is the function that has the code
+	size_t count;                      // at least 1
+	uint64_t symbol_start;             // image address where the function's symbol starts; with is known below
+	const char *linkage_name;          // not demangled, as in the symbol table; NULL: unresolved
+	enum symbol_missing missing;
+};
+
+struct symbolizer_options {
+	bool demangle;          // default true in the commands
+	bool inlines;           // inline chains and lines from DWARF
+	bool lines;             // file and line even without inlines
+	const char *symfs;      // prefix for every path, or NULL
+	const char *const *debug_dirs; // NULL-terminated; NULL: /usr/lib/debug and ~/.debug
+	bool use_host_files;    // false: only what is given (names from inside the recording)
+};
+
+struct symbolizer;
+struct symbolizer *symbolizer_new(const struct symbolizer_options *options);
+void symbolizer_free(struct symbolizer *symbolizer);
+// The same description gives the same id. Opens nothing yet.
+uint32_t symbolizer_image(struct symbolizer *symbolizer, const struct symbol_image *image);
+// A name known from inside a recording: goes before every provider. Frames are copied. symbol_start as in the result.
+void symbolizer_preset(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr, const struct symbol_result *known);
+// `image_addr`: for files and the vdso the offset in the file (run-time address - mapping start + mapping pgoff), which needs no
+// bias; for the kernel and JIT code the run-time address. The lookup address: return addresses are reduced by the caller.
+const struct symbol_result *symbolizer_lookup(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
+// Many at once, sorted inside so that each compile unit is read once; afterwards lookups answer from memory.
+struct symbol_query { uint32_t image; uint64_t image_addr; };
+void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s);
+// What an image was resolved with, for --missing and caveats: file used, debug file used, build ID (hex) and reason.
+struct symbol_image_status { const char *file, *debug_file; struct build_id build_id; enum symbol_missing missing; };
+struct symbol_image_status symbolizer_image_status(struct symbolizer *symbolizer, uint32_t image);
+
+// Demangles C++ (Itanium), Rust and D by libiberty; the caller frees. NULL: not mangled.
+char *symbol_demangle(const char *linkage_name);
+
+#endif

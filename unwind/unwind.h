@@ -1,0 +1,104 @@
+// Unwinding a user stack from registers and a copy of its top, by DWARF CFI compiled into rules.
+//
+// The unwinder gets registers, stack bytes and a callback that answers "which image is at this address, with what bias"; it
+// returns addresses and a reason. It knows no pids, names or files and never prints. So live, replayed and
+// foreign-architecture stacks take one path. Method: DWARF 5 section 6.4, the x86-64 psABI, and the .eh_frame of the LSB.
+#ifndef PERFSAMPLE_UNWIND_UNWIND_H
+#define PERFSAMPLE_UNWIND_UNWIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "elf/image.h"
+
+enum unwind_end { // why a stack ends; stored in files as these numbers, so never renumbered
+	UNWIND_ROOT = 0,       // return address undefined by CFI, or zero, or a known outermost frame
+	UNWIND_TRUNCATED = 1,  // the next slot lies past the copy
+	UNWIND_NO_CFI = 2,
+	UNWIND_NO_MAPPING = 3, // the address is in no executable mapping
+	UNWIND_BAD_READ = 4,   // a slot below the copy, misaligned or wrapped
+	UNWIND_NO_PROGRESS = 5,
+	UNWIND_BAD_RA = 6,
+	UNWIND_DEPTH_LIMIT = 7,
+	UNWIND_UPROBE_TRAMPOLINE = 8,
+	UNWIND_NO_IMAGE = 9,   // mapped, but the image could not be opened
+	UNWIND_UNSUPPORTED = 10,
+	UNWIND_NOT_USER = 11,  // a kernel thread, or nothing of user space in the sample: complete by nature
+	UNWIND_NO_REGISTERS = 12, // a user task, but the kernel copied no registers or stack
+	UNWIND_DEFERRED = 13,  // internal: the image's rules are not there yet; set the sample aside
+	UNWIND_END_COUNT
+};
+const char *unwind_end_name(enum unwind_end end); // "root", "truncated", "no_cfi", …
+
+enum frame_kind { FRAME_LEAF = 0, FRAME_RETURN = 1, FRAME_INTERRUPTED = 2 }; // 4-bit values in files
+enum frame_via { VIA_NONE = 0, VIA_CFI = 1, VIA_EXPR = 2, VIA_FP = 3, VIA_LEAF_RULE = 4, VIA_KERNEL = 5, VIA_SIGNAL = 6 };
+
+struct frame {
+	uint64_t addr; // run time, as the kernel writes callchains: a return address is not reduced
+	uint8_t kind;  // enum frame_kind: RETURN looks up at addr - 1, the others at addr
+	uint8_t via;   // enum frame_via: how this frame was found from the one below it
+};
+
+static inline uint64_t frame_lookup_addr(const struct frame *frame)
+{
+	return frame->kind == FRAME_RETURN && frame->addr > 0 ? frame->addr - 1 : frame->addr;
+}
+
+// CFI of one image, compiled on first touch; shared by all processes that map it. Made and freed by anyone; looked up by one
+// thread at a time (each drain or reader thread's cache holds what it compiled).
+struct unwind_image;
+// Finds .eh_frame (with or without .eh_frame_hdr) and .debug_frame; an image without CFI is fine (frame pointers remain).
+// Keeps a reference on `image`. Touches (faults in) the pages of the CFI when `populate`.
+bool unwind_image_new(struct unwind_image **out, struct image *image, bool populate, struct err *err);
+void unwind_image_free(struct unwind_image *image);
+size_t unwind_image_bytes(const struct unwind_image *image); // heap in use
+
+// What stands at an address.
+struct unwind_map {
+	uint64_t start, end; // the mapping that holds the address
+	uint64_t bias;       // run-time address - link-time address
+	struct unwind_image *image; // NULL: see `missing`
+	enum unwind_end missing;    // with image NULL: UNWIND_NO_MAPPING, _NO_IMAGE, _DEFERRED, _UPROBE_TRAMPOLINE, or _NO_CFI for
+	                            // anonymous (JIT) code, where frame pointers are tried
+};
+typedef struct unwind_map unwind_map_fn(void *context, uint64_t addr);
+
+enum { UNWIND_MAX_FRAMES = 8000 };
+
+struct unwind_input {
+	uint16_t machine;        // EM_X86_64, EM_AARCH64, EM_386
+	const uint64_t *regs;    // one per set bit of `regs_mask`, from the lowest: PERF_SAMPLE_REGS_USER
+	uint64_t regs_mask;
+	const uint8_t *stack;    // the copy, from sp upwards
+	size_t stack_size;       // valid bytes
+	uint64_t stack_top;      // end of the thread's stack if known, else 0
+	uint64_t generation;     // of the address space: what the map callback answers is stable while it is the same
+	unwind_map_fn *map;
+	void *map_context;
+};
+
+struct unwind_stack { // leaf first; the frames are the caller's buffer
+	struct frame *frames;
+	size_t capacity, count;
+	enum unwind_end end;
+	uint64_t last_cfa; // of the outermost frame found: for a root, where the thread's stack begins
+};
+
+struct unwinder; // one per thread: the rule cache
+struct unwinder *unwinder_new(void);
+void unwinder_free(struct unwinder *unwinder);
+// Never fails, never allocates on the hot path (only when an FDE is compiled): what could not be done is in out->end.
+void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out);
+
+struct unwind_counters {
+	uint64_t samples, frames, cache_hits, cache_misses, fdes_compiled, rows_compiled, slow_rows;
+};
+struct unwind_counters unwinder_counters(const struct unwinder *unwinder);
+
+// Registers to ask the kernel for (perf_event_attr.sample_regs_user) and where pc, sp stand, for a machine; false: not supported.
+struct unwind_regs { uint64_t mask; unsigned pc, sp; }; // pc, sp: perf register numbers
+bool unwind_regs_for(uint16_t machine, struct unwind_regs *out);
+
+#endif
