@@ -1,0 +1,62 @@
+// The only reader of /proc, used by record and check. Everything it reads is another process's and may vanish or change meanwhile.
+//
+// Processes become synthesized records (COMM, FORK, MMAP2) in the kernel's own layout, so that the recorder applies and writes them
+// like any others.
+#ifndef PERFSAMPLE_PROC_PROCFS_H
+#define PERFSAMPLE_PROC_PROCFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "elf/image.h"
+#include "proc/dso.h"
+
+struct procfs_ids { VEC(int32_t) ids; };
+
+// All pids; the threads of one pid; pids of a user; direct and indirect children of a pid. false: nothing there (ESRCH) or unreadable.
+bool procfs_pids(struct procfs_ids *out, struct err *err);
+bool procfs_threads(int32_t pid, struct procfs_ids *out, struct err *err);
+bool procfs_pids_of_uid(uid_t uid, struct procfs_ids *out, struct err *err);
+bool procfs_descendants(int32_t pid, struct procfs_ids *out);
+
+struct procfs_status { int32_t pid, tgid, parent_pid; uid_t euid; char comm[64]; int32_t ns_pid; /* innermost NSpid */ uint32_t threads; bool is_kernel_thread; };
+bool procfs_status(int32_t pid, struct procfs_status *out); // false: gone
+uint64_t procfs_cpu_ns(int32_t pid);                         // utime + stime of the process; 0 when gone
+// Pids here whose NSpid list ends in `ns_pid` ("a pid not found here is looked up by NSpid and suggested").
+bool procfs_pids_of_ns_pid(int32_t ns_pid, struct procfs_ids *out);
+
+// Appends whole records describing `pid` now: per thread FORK (from its parent) and COMM, then MMAP2 for each executable mapping, each with
+// `sample_id_trailer` bytes behind (sample_id_all; the caller's constant: zero time). `with_threads`: every task/, else the leader only.
+bool procfs_synthesize(int32_t pid, bool with_threads, const void *sample_id_trailer, size_t trailer_bytes, struct buf *out);
+// MMAP records of the kernel and its modules (from /proc/kallsyms' _stext/_text and /proc/modules), pid -1, MISC_KERNEL, as perf writes them.
+// Reads only the few lines it needs. false: kptr_restrict (then a mapping from address 0 is still written).
+bool procfs_synthesize_kernel(const void *sample_id_trailer, size_t trailer_bytes, struct buf *out);
+
+// Opens what a process has mapped, while it lives: map_files/START-END, else exe, else root/PATH, identity checked by inode (device and inode
+// of `dso`, when it has them) or build ID, with the rules for untrusted paths; else the ELF header, program headers, notes and eh_frame read
+// from /proc/PID/mem for deleted files. STATUS_HOST or STATUS_INPUT when none works.
+bool procfs_open_image(struct image **out, int32_t pid, const struct dso *dso, uint64_t start, uint64_t end, uint64_t pgoff, struct err *err);
+// The vdso of a process (all are the same on a host for one ABI) from /proc/PID/mem.
+bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t end, struct err *err);
+// /tmp/perf-NSPID.map in the target's mount namespace, or the host's: O_NOFOLLOW, regular, owned by the target's euid or root, at most 256 MiB.
+// -1 with err "map not trusted: owner" and the like, or without text when there is none.
+int procfs_open_perf_map(int32_t pid, struct err *err);
+// A target's path below its root fd: openat2(RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS), or component by component with O_NOFOLLOW where
+// openat2 is not to be had; O_NONBLOCK | O_NOCTTY | O_CLOEXEC, regular files only. -1 with errno.
+int procfs_open_below(int root_fd, const char *path);
+
+// End of the stack mapping that holds `sp` ([stack] of the main thread, or the mapping of another thread's stack); 0: unknown.
+uint64_t procfs_stack_top(int32_t pid, uint64_t sp);
+// "0::/system.slice/…" of a pid: its cgroup2 path, or the perf_event hierarchy's where that is v1; false: none.
+bool procfs_cgroup_path(int32_t pid, char *path, size_t size);
+// Numbers of the online CPUs.
+bool procfs_online_cpus(uint32_t **cpus, size_t *count, struct err *err);
+// A number in a one-line file such as /proc/sys/kernel/perf_event_paranoid; `missing` when unreadable.
+long procfs_number(const char *path, long missing);
+
+#endif

@@ -1,0 +1,30 @@
+// A cgroup for the command that is recorded, so that per-CPU events follow it across short processes (PERF_FLAG_PID_CGROUP).
+// The cgroup2 mount or the v1 perf_event hierarchy, wherever /proc/self/mountinfo says it is.
+#ifndef PERFSAMPLE_RECORD_CGROUP_H
+#define PERFSAMPLE_RECORD_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct cgroup {
+	int fd;          // the directory; -1: none
+	char path[4096]; // absolute
+	bool is_ours;    // made by cgroup_create: removed by cgroup_remove
+};
+
+// A fresh child of our own cgroup, named perfsample-PID; leftovers of killed runs (perfsample-PID of dead pids, empty) are removed first.
+bool cgroup_create(struct cgroup *cgroup, struct err *err);
+// An existing one: an absolute path or one below the hierarchy's root.
+bool cgroup_open(struct cgroup *cgroup, const char *path, struct err *err);
+// The cgroup of `pid` if nobody but the descendants of the given pids is in it (recursively) and it is not the root; false otherwise.
+bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count);
+bool cgroup_add(const struct cgroup *cgroup, int32_t pid, struct err *err); // cgroup.procs
+// Closes; one of ours is removed (its remaining processes are moved to the parent first).
+void cgroup_remove(struct cgroup *cgroup);
+// A container or pod ID's prefix found in /proc/*/cgroup: its path below the hierarchy's root. Ambiguity lists the candidates in err.
+bool cgroup_find_container(const char *prefix, char *path, size_t size, struct err *err);
+
+#endif

@@ -1,0 +1,26 @@
+// What the host allows the recorder: real-time priority, locked memory, file descriptors, and how to get what it refuses.
+#ifndef PERFSAMPLE_RECORD_PRIVILEGE_H
+#define PERFSAMPLE_RECORD_PRIVILEGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum drain_priority { PRIORITY_FIFO, PRIORITY_NICE, PRIORITY_NORMAL };
+// For the calling thread: SCHED_FIFO 1 (or `wanted_rt` > 0), else nice -20, else nothing. SCHED_RESET_ON_FORK is set.
+enum drain_priority privilege_drain_priority(int wanted_rt);
+const char *drain_priority_text(enum drain_priority priority); // "real-time priority", …
+unsigned drain_priority_delay_ms(enum drain_priority priority); // the delay a ring must bear: 20, 50, 100
+
+// Raises the soft RLIMIT_NOFILE (and the hard one where allowed) to `need`; returns what was got. *before: the soft limit as it was.
+uint64_t privilege_raise_files(uint64_t need, uint64_t *before);
+// Raises the soft RLIMIT_MEMLOCK to the hard one.
+void privilege_raise_memlock(void);
+bool privilege_has_capability(int capability); // CAP_*, effective set
+// Fills err with STATUS_HOST for an errno of perf_event_open: names perf_event_paranoid (and its value), CAP_PERFMON, seccomp, RLIMIT_NOFILE,
+// perf_event_mlock_kb … and the command that changes it.
+bool privilege_explain(struct err *err, int error, const char *what, bool wants_kernel, bool wants_cpu_wide);
+
+#endif
