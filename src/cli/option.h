@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum option_flags {
@@ -42,6 +43,7 @@ struct option_parser {
 	const char *cluster;
 	int operands;
 	bool ended;
+	char spelling[64];
 };
 
 void option_parser_init(struct option_parser *parser, const struct option *options, int argc, char **argv, bool stop_at_operand);
@@ -49,9 +51,25 @@ void option_parser_init(struct option_parser *parser, const struct option *optio
 // and, where one is close, the likely one meant).
 bool option_next(struct option_parser *parser, struct option_value *value, struct err *err);
 
+// What every command takes beside its own table: --help, --help-all, -q, -v. main.c acts on them before the command runs; option_next
+// passes over them, unless the command's own table has the letter or the name.
+enum { OPTION_ID_HELP = -1, OPTION_ID_HELP_ALL = -2, OPTION_ID_QUIET = -3, OPTION_ID_VERBOSE = -4 };
+extern const struct option common_options[]; // ends with an empty one
+// The common options among a command's arguments, found as option_next would meet them.
+struct common_choices { bool help, help_all, quiet; int verbose; };
+struct common_choices option_common(const struct option *options, int argc, char *const *argv, bool stop_at_operand);
+// An option table's end: neither a letter nor a name.
+bool option_is_end(const struct option *option);
+
 struct command;
+// Whether the options of `command` end at the first operand, because another command line follows: its usage names a CMD.
+bool command_runs_another(const struct command *command);
 // --help and --help-all on standard output.
 void option_help(const struct command *command, bool all);
+// The same as text, for `width` columns.
+void option_help_text(const struct command *command, bool all, size_t width, struct buf *out);
+// "-o, --output FILE", "-z, --compress[=LEVEL]", "--[no-]inline".
+void option_spelling(const struct option *option, struct buf *out);
 // The word of `words` (NULL-terminated) closest to `word`, NULL when none is near (Damerau-Levenshtein at most a third of its length).
 const char *option_closest(const char *word, const char *const *words);
 
@@ -65,6 +83,7 @@ bool value_duration(const char *text, uint64_t unit_ns, const char *spelled, uin
 // "0-3,7": ascending, distinct.
 bool value_list(const char *text, uint64_t max, const char *spelled, uint32_t **out, size_t *count, struct err *err);
 // Splits at commas, spaces and newlines; the caller frees array and words with value_words_free.
+// Their count is in *count; an empty text has none.
 char **value_words(const char *text, const char *separators, size_t *count);
 void value_words_free(char **words, size_t count);
 

@@ -1,0 +1,177 @@
+#include "cli/terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+bool terminal_is_output(void)
+{
+	return isatty(STDOUT_FILENO) == 1;
+}
+
+// A positive number in the environment, else `otherwise`.
+static size_t from_environment(const char *name, size_t otherwise)
+{
+	const char *text = getenv(name);
+	long value = text != NULL ? strtol(text, NULL, 10) : 0;
+	return value > 0 && value < 100000 ? (size_t)value : otherwise;
+}
+
+void terminal_size(size_t *columns, size_t *rows)
+{
+	struct winsize size = { 0 };
+	bool is_terminal = terminal_is_output() && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+	*columns = from_environment("COLUMNS", is_terminal && size.ws_col > 0 ? size.ws_col : 80);
+	*rows = from_environment("LINES", !is_terminal ? 0 : size.ws_row > 0 ? size.ws_row : 24);
+}
+
+bool terminal_color(enum color_mode mode)
+{
+	if (mode != COLOR_AUTO)
+		return mode == COLOR_ALWAYS;
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	return terminal_is_output() && (no_color == NULL || *no_color == '\0') && term != NULL && strcmp(term, "dumb") != 0;
+}
+
+// The reader has closed: end as a process that never caught SIGPIPE does.
+static void end_by_sigpipe(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(SIGPIPE);
+}
+
+static bool output_failed(struct err *err)
+{
+	if (errno == EPIPE)
+		end_by_sigpipe();
+	return err_errno(err, STATUS_FINISH, "writing to standard output");
+}
+
+bool output_write(const void *bytes, size_t size, struct err *err)
+{
+	if (size > 0 && fwrite(bytes, 1, size, stdout) != size)
+		return output_failed(err);
+	return true;
+}
+
+bool output_close(struct err *err)
+{
+	if (fflush(stdout) != 0)
+		return output_failed(err);
+	if (ferror(stdout) != 0)
+		return err_set(err, STATUS_FINISH, "writing to standard output failed");
+	return true;
+}
+
+// Runs at exit: the pager sees the end of its input, and the shell's prompt waits until the user has left it.
+static void leave_pager(int status, void *pid)
+{
+	(void)status;
+	fclose(stdout);
+	while (waitpid((pid_t)(intptr_t)pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static const char *pager_command(void)
+{
+	const char *names[] = { "PERFSAMPLE_PAGER", "PAGER" };
+	for (size_t i = 0; i < 2; i++) {
+		const char *command = getenv(names[i]);
+		if (command != NULL)
+			return *command != '\0' && strcmp(command, "cat") != 0 ? command : NULL;
+	}
+	return "less";
+}
+
+void output_page(size_t lines)
+{
+	size_t columns, rows;
+	terminal_size(&columns, &rows);
+	const char *command = pager_command();
+	int ends[2];
+	if (!terminal_is_output() || lines < rows || command == NULL || pipe2(ends, O_CLOEXEC) != 0)
+		return;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(ends[0], STDIN_FILENO);
+		setenv("LESS", "FRX", 0); // leave at once what fits; keep colours; do not clear the screen
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0 && on_exit(leave_pager, (void *)(intptr_t)pid) == 0)
+		dup2(ends[1], STDOUT_FILENO);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static bool write_all(int fd, const char *bytes, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = write(fd, bytes, size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		bytes += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+// A device or a pipe is written to as it is: there is nothing to rename over.
+static bool write_in_place(const char *path, const void *bytes, size_t size, struct err *err)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return err_errno(err, STATUS_FINISH, "opening %s", path);
+	bool is_written = write_all(fd, bytes, size);
+	if (!is_written)
+		err_errno(err, STATUS_FINISH, "writing %s", path);
+	if (close(fd) != 0 && is_written)
+		is_written = err_errno(err, STATUS_FINISH, "writing %s", path);
+	return is_written;
+}
+
+bool output_file(const char *path, const void *bytes, size_t size, struct err *err)
+{
+	struct stat there;
+	if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
+		return output_write(bytes, size, err);
+	bool is_there = stat(path, &there) == 0;
+	if (is_there && S_ISDIR(there.st_mode))
+		return err_set(err, STATUS_FINISH, "%s is a directory", path);
+	if (is_there && !S_ISREG(there.st_mode))
+		return write_in_place(path, bytes, size, err);
+	char *temporary = mem_printf("%s.%ld.tmp", path, (long)getpid());
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		err_errno(err, STATUS_FINISH, "creating %s", temporary);
+		free(temporary);
+		return false;
+	}
+	bool is_whole = write_all(fd, bytes, size);
+	if (!is_whole)
+		err_errno(err, STATUS_FINISH, "writing %s", temporary);
+	if (close(fd) != 0 && is_whole)
+		is_whole = err_errno(err, STATUS_FINISH, "writing %s", temporary);
+	if (is_whole && rename(temporary, path) != 0)
+		is_whole = err_errno(err, STATUS_FINISH, "renaming %s to %s", temporary, path);
+	if (!is_whole)
+		unlink(temporary);
+	free(temporary);
+	return is_whole;
+}
