@@ -1,0 +1,401 @@
+// ELF headers: System V gABI, chapters 4 and 5.
+#include "elf/image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "elf/guard.h"
+
+#define MAX_IMAGE_BYTES ((uint64_t)16 << 30)
+#define PAGE_BYTES 4096u // the smallest there is; segments' pages overlap in the file at this grain or a larger one
+
+struct header {
+	uint64_t program_offset, section_offset;
+	uint64_t program_count, section_count, names_index;
+	uint16_t program_entry, section_entry;
+};
+
+static struct bytes at_offset(const struct image *image, uint64_t offset, uint64_t size)
+{
+	if (offset > image->size || size > image->size - offset)
+		return (struct bytes){ .bad = true };
+	struct bytes b = bytes_of(image->data + offset, size);
+	b.swap = image->swap;
+	return b;
+}
+
+static uint64_t word(struct bytes *b, bool is_64)
+{
+	return is_64 ? bytes_u64(b) : bytes_u32(b);
+}
+
+static bool read_section(const struct image *image, const struct header *h, uint64_t index, struct image_section *out, uint32_t *name)
+{
+	uint64_t span = image->is_64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+	struct bytes b = at_offset(image, h->section_offset + index * h->section_entry, span);
+
+	if (b.bad)
+		return false;
+	*name = bytes_u32(&b);
+	out->type = bytes_u32(&b);
+	out->flags = word(&b, image->is_64);
+	out->vaddr = word(&b, image->is_64);
+	out->offset = word(&b, image->is_64);
+	out->size = word(&b, image->is_64);
+	out->link = bytes_u32(&b);
+	out->info = bytes_u32(&b);
+	out->align = word(&b, image->is_64);
+	out->entry_size = word(&b, image->is_64);
+	out->name = "";
+	return true;
+}
+
+static bool read_header(struct image *image, struct header *h, struct err *err)
+{
+	const uint8_t *ident = image->data;
+
+	if (image->size < EI_NIDENT || memcmp(ident, ELFMAG, SELFMAG) != 0)
+		return err_set(err, STATUS_INPUT, "%s: offset 0: not an ELF file (expected 7f 45 4c 46)", image->path);
+	if (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64)
+		return err_set(err, STATUS_INPUT, "%s: offset 4: ELF class %u, expected 1 or 2", image->path, ident[EI_CLASS]);
+	if (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB)
+		return err_set(err, STATUS_INPUT, "%s: offset 5: ELF byte order %u, expected 1 or 2", image->path, ident[EI_DATA]);
+	image->is_64 = ident[EI_CLASS] == ELFCLASS64;
+	image->swap = ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB);
+	size_t span = image->is_64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
+	struct bytes b = at_offset(image, 0, span);
+	if (b.bad)
+		return err_set(err, STATUS_INPUT, "%s: %zu bytes, expected an ELF header of %zu", image->path, image->size, span);
+	bytes_skip(&b, EI_NIDENT);
+	image->type = bytes_u16(&b);
+	image->machine = bytes_u16(&b);
+	bytes_skip(&b, 4); // e_version
+	image->entry = word(&b, image->is_64);
+	h->program_offset = word(&b, image->is_64);
+	h->section_offset = word(&b, image->is_64);
+	bytes_skip(&b, 4 + 2); // e_flags, e_ehsize
+	h->program_entry = bytes_u16(&b);
+	h->program_count = bytes_u16(&b);
+	h->section_entry = bytes_u16(&b);
+	h->section_count = bytes_u16(&b);
+	h->names_index = bytes_u16(&b);
+	return true;
+}
+
+// Counts that do not fit their field of the ELF header stand in section 0 (gABI, e_shnum, e_shstrndx, e_phnum). A table that is not
+// wholly in the file counts as none: a profiler can do without sections, and half a table is not to be trusted.
+static void settle_counts(const struct image *image, struct header *h)
+{
+	uint64_t span = image->is_64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+	struct image_section zero;
+	uint32_t name;
+
+	if (h->section_offset == 0 || h->section_entry < span || h->section_offset > image->size ||
+	    !read_section(image, h, 0, &zero, &name)) {
+		h->section_count = 0;
+		return;
+	}
+	if (h->section_count == 0)
+		h->section_count = zero.size;
+	if (h->names_index == SHN_XINDEX)
+		h->names_index = zero.link;
+	if (h->program_count == PN_XNUM)
+		h->program_count = zero.info;
+	if (h->section_count > (image->size - h->section_offset) / h->section_entry)
+		h->section_count = 0;
+}
+
+static void read_sections(struct image *image, const struct header *h)
+{
+	if (h->section_count == 0)
+		return;
+	image->sections = mem_zero(h->section_count, sizeof(*image->sections));
+	image->section_count = h->section_count;
+	struct bytes names = { 0 };
+	uint32_t name = 0;
+	struct image_section table;
+	if (h->names_index > 0 && h->names_index < h->section_count && read_section(image, h, h->names_index, &table, &name))
+		image_section_raw(image, &table, &names);
+	for (size_t i = 0; i < image->section_count; i++) {
+		struct image_section *section = &image->sections[i];
+		if (!read_section(image, h, i, section, &name))
+			section->name = "";
+		struct bytes at = names;
+		bytes_skip(&at, name);
+		const char *text = bytes_cstr(&at);
+		if (!at.bad)
+			section->name = text;
+	}
+}
+
+static void read_note(struct image *image, uint64_t offset, uint64_t size, uint64_t align)
+{
+	struct bytes notes = at_offset(image, offset, size);
+
+	if (image->build_id.size == 0 && !notes.bad)
+		build_id_from_notes(notes, align, &image->build_id);
+}
+
+struct program_header {
+	uint32_t type, flags;
+	uint64_t offset, vaddr, file_size, mem_size, align;
+};
+
+static struct program_header read_program_header(const struct image *image, struct bytes b)
+{
+	struct program_header p = { .type = bytes_u32(&b) };
+
+	if (image->is_64)
+		p.flags = bytes_u32(&b);
+	p.offset = word(&b, image->is_64);
+	p.vaddr = word(&b, image->is_64);
+	word(&b, image->is_64); // p_paddr
+	p.file_size = word(&b, image->is_64);
+	p.mem_size = word(&b, image->is_64);
+	if (!image->is_64)
+		p.flags = bytes_u32(&b);
+	p.align = word(&b, image->is_64);
+	return p;
+}
+
+static void add_segment(struct image *image, const struct program_header *p)
+{
+	if (p->vaddr + p->mem_size < p->vaddr || p->vaddr + p->file_size < p->vaddr)
+		return; // wraps around the address space: nothing can be looked up in it
+	image->segments[image->segment_count++] = (struct image_segment){
+		.vaddr = p->vaddr, .offset = p->offset, .file_size = p->file_size, .mem_size = p->mem_size, .flags = p->flags,
+	};
+}
+
+// Bytes that were loaded: what stood at file offset o of a segment stands at its vaddr, counted from where the first page was
+// loaded. `*is_same`: the loaded layout equals the file's (a vdso), so that the section table can be read.
+static uint64_t load_base(const struct image *image, const struct header *h, uint64_t span, bool *is_same)
+{
+	uint64_t base = UINT64_MAX;
+
+	*is_same = true;
+	for (uint64_t i = 0; i < h->program_count; i++) {
+		struct program_header p = read_program_header(image, at_offset(image, h->program_offset + i * h->program_entry, span));
+		if (p.type != PT_LOAD)
+			continue;
+		if ((p.vaddr & ~(uint64_t)(PAGE_BYTES - 1)) < base)
+			base = p.vaddr & ~(uint64_t)(PAGE_BYTES - 1);
+		*is_same = *is_same && p.vaddr - base == p.offset;
+	}
+	return base == UINT64_MAX ? 0 : base;
+}
+
+static bool read_segments(struct image *image, const struct header *h, bool from_memory, bool *has_file_layout, struct err *err)
+{
+	uint64_t span = image->is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+
+	if (h->program_count == 0)
+		return true;
+	if (h->program_entry < span || h->program_offset > image->size ||
+	    h->program_count > (image->size - h->program_offset) / h->program_entry)
+		return err_set(err, STATUS_INPUT, "%s: offset %#llx: %llu program headers of %u bytes, expected inside %zu bytes", image->path,
+		               (unsigned long long)h->program_offset, (unsigned long long)h->program_count, h->program_entry, image->size);
+	image->segments = mem_zero(h->program_count, sizeof(*image->segments));
+	uint64_t base = from_memory ? load_base(image, h, span, has_file_layout) : 0;
+	for (uint64_t i = 0; i < h->program_count; i++) {
+		struct program_header p = read_program_header(image, at_offset(image, h->program_offset + i * h->program_entry, span));
+		if (from_memory) {
+			p.offset = p.vaddr - base;
+			p.file_size = p.offset > image->size ? 0 : p.mem_size < image->size - p.offset ? p.mem_size : image->size - p.offset;
+		}
+		if (p.type == PT_LOAD) {
+			add_segment(image, &p);
+		} else if (p.type == PT_NOTE) {
+			read_note(image, p.offset, p.file_size, p.align);
+		} else if (p.type == PT_GNU_EH_FRAME) {
+			image->eh_frame_hdr_vaddr = p.vaddr;
+			image->eh_frame_hdr_size = p.mem_size;
+		}
+	}
+	return true;
+}
+
+static bool parse(struct image *image, bool from_memory, struct err *err)
+{
+	struct header header = { 0 };
+	bool has_file_layout = true;
+
+	if (!read_header(image, &header, err))
+		return false;
+	settle_counts(image, &header);
+	if (!read_segments(image, &header, from_memory, &has_file_layout, err))
+		return false;
+	if (has_file_layout)
+		read_sections(image, &header);
+	for (size_t i = 0; i < image->section_count && image->build_id.size == 0; i++)
+		if (image->sections[i].type == SHT_NOTE)
+			read_note(image, image->sections[i].offset, image->sections[i].size, image->sections[i].align);
+	return true;
+}
+
+static struct image *image_new(const uint8_t *data, size_t size, bool is_heap, const char *path)
+{
+	struct image *image = NEW(struct image);
+
+	image->path = mem_string(path);
+	image->data = data;
+	image->size = size;
+	image->is_heap = is_heap;
+	image->references = 1;
+	return image;
+}
+
+static bool finish(struct image **out, struct image *image, bool from_memory, struct err *err)
+{
+	if (!parse(image, from_memory, err)) {
+		image_release(image);
+		*out = NULL;
+		return false;
+	}
+	*out = image;
+	return true;
+}
+
+bool image_open_fd(struct image **out, int fd, const char *path, struct err *err)
+{
+	struct stat st;
+
+	*out = NULL;
+	if (fstat(fd, &st) != 0)
+		return err_errno(err, STATUS_INPUT, "%s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, STATUS_INPUT, "%s: not a regular file", path);
+	if (st.st_size < EI_NIDENT || (uint64_t)st.st_size > MAX_IMAGE_BYTES)
+		return err_set(err, STATUS_INPUT, "%s: %lld bytes, expected an ELF file of %d bytes to 16 GiB", path, (long long)st.st_size,
+		               EI_NIDENT);
+	const void *data = guard_map(fd, (size_t)st.st_size);
+	if (data == NULL)
+		return err_errno(err, STATUS_INPUT, "%s: mmap", path);
+	return finish(out, image_new(data, (size_t)st.st_size, false, path), false, err);
+}
+
+bool image_open_path(struct image **out, const char *path, struct err *err)
+{
+	*out = NULL;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, STATUS_INPUT, "%s", path);
+	bool good = image_open_fd(out, fd, path, err);
+	close(fd);
+	return good;
+}
+
+bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool from_memory, const char *path, struct err *err)
+{
+	return finish(out, image_new(mem_copy(bytes, size), size, true, path), from_memory, err);
+}
+
+struct image *image_retain(struct image *image)
+{
+	__atomic_add_fetch(&image->references, 1, __ATOMIC_RELAXED);
+	return image;
+}
+
+void image_release(struct image *image)
+{
+	if (image == NULL || __atomic_sub_fetch(&image->references, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	if (image->is_heap)
+		free((void *)(uintptr_t)image->data);
+	else
+		guard_unmap(image->data, image->size);
+	free(image->segments);
+	free(image->sections);
+	free(image->path);
+	free(image);
+}
+
+bool image_at_vaddr(const struct image *image, uint64_t vaddr, uint64_t size, struct bytes *out)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		if (vaddr < s->vaddr || vaddr - s->vaddr > s->file_size || size > s->file_size - (vaddr - s->vaddr))
+			continue;
+		uint64_t offset = s->offset + (vaddr - s->vaddr);
+		if (offset < s->offset)
+			continue;
+		*out = at_offset(image, offset, size);
+		if (!out->bad)
+			return true;
+	}
+	*out = (struct bytes){ 0 };
+	return false;
+}
+
+bool image_offset_to_vaddr(const struct image *image, uint64_t offset, uint64_t *vaddr)
+{
+	const struct image_segment *best = NULL;
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		if (offset < s->offset || offset - s->offset >= s->file_size)
+			continue;
+		if (best == NULL || ((s->flags & PF_X) != 0 && (best->flags & PF_X) == 0))
+			best = s;
+	}
+	if (best == NULL)
+		return false;
+	*vaddr = best->vaddr + (offset - best->offset);
+	return true;
+}
+
+bool image_vaddr_to_offset(const struct image *image, uint64_t vaddr, uint64_t *offset)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		if (vaddr < s->vaddr || vaddr - s->vaddr >= s->file_size)
+			continue;
+		*offset = s->offset + (vaddr - s->vaddr);
+		return true;
+	}
+	return false;
+}
+
+// How well a segment explains a mapping of the file's bytes [from, to); 0: not at all. A loader maps whole pages, so two segments
+// that meet inside a page both have it mapped; where the mapping begins tells them apart, then what is executable (samples are), then the
+// larger common part.
+static uint64_t fit(const struct image_segment *s, uint64_t from, uint64_t to)
+{
+	uint64_t first = s->offset & ~(uint64_t)(PAGE_BYTES - 1);
+	uint64_t end = (s->offset + s->file_size + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+
+	if (s->file_size == 0 || end <= first || to <= first || from >= end)
+		return 0;
+	uint64_t common = (to < end ? to : end) - (from > first ? from : first);
+	uint64_t score = common < ((uint64_t)1 << 60) ? common : ((uint64_t)1 << 60) - 1;
+	if ((s->flags & PF_X) != 0)
+		score |= (uint64_t)1 << 61;
+	if (from == first)
+		score |= (uint64_t)1 << 62;
+	return score;
+}
+
+bool image_bias(const struct image *image, uint64_t start, uint64_t end, uint64_t pgoff, uint64_t *bias)
+{
+	const struct image_segment *best = NULL;
+	uint64_t best_fit = 0;
+
+	if (end <= start || pgoff + (end - start) < pgoff)
+		return false;
+	for (size_t i = 0; i < image->segment_count; i++) {
+		uint64_t score = fit(&image->segments[i], pgoff, pgoff + (end - start));
+		if (score > best_fit) {
+			best_fit = score;
+			best = &image->segments[i];
+		}
+	}
+	if (best == NULL)
+		return false;
+	*bias = start - pgoff - (best->vaddr - best->offset);
+	return true;
+}
