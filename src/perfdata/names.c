@@ -1,0 +1,277 @@
+#include "perfdata/names.h"
+
+#include <endian.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/intern.h"
+
+// Everything is little endian. The body of tag 2:
+//	uleb count, then that many NUL-terminated strings, numbered from 1; 0 stands for "none"
+//	uleb images, each:
+//		u8 kind, u8 build ID size and bytes, uleb path, uleb pid
+//		uleb frames, each: uleb name, uleb file, uleb line << 1 | is_inlined
+//		uleb addresses, ascending, each: uleb address - the one before, sleb address - symbol_start, uleb linkage name,
+//			uleb first frame, uleb frames
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_HEAD_BYTES = 16 };
+
+void names_release(struct names *names)
+{
+	for (size_t i = 0; i < names->images.count; i++) {
+		vec_release(&names->images.data[i].addrs);
+		vec_release(&names->images.data[i].frames);
+	}
+	vec_release(&names->images);
+	vec_release(&names->meta);
+	arena_release(&names->arena);
+}
+
+void names_meta(struct names *names, const char *key, const char *format, ...)
+{
+	struct buf text = { 0 };
+	va_list args;
+	va_start(args, format);
+	buf_vprintf(&text, format, args);
+	va_end(args);
+	const char *value = buf_text(&text);
+	vec_push(&names->meta, (struct meta_pair){ .key = arena_string(&names->arena, key, strlen(key)),
+	                                           .value = arena_string(&names->arena, value, strlen(value)) });
+	buf_release(&text);
+}
+
+const char *names_meta_get(const struct names *names, const char *key)
+{
+	for (size_t i = 0; i < names->meta.count; i++) {
+		if (strcmp(names->meta.data[i].key, key) == 0)
+			return names->meta.data[i].value;
+	}
+	return NULL;
+}
+
+// ---------------------------------------------------------------- writing
+
+static void put_tag(struct buf *out, uint32_t tag, const struct buf *body)
+{
+	uint32_t head[2] = { htole32(tag), 0 };
+	uint64_t size = htole64(body->size);
+	buf_add(out, head, sizeof(head));
+	buf_add(out, &size, sizeof(size));
+	buf_add(out, body->data, body->size);
+}
+
+static void put_sleb(struct buf *out, int64_t value)
+{
+	for (;;) {
+		uint8_t byte = value & 0x7f;
+		value >>= 7;
+		bool done = (value == 0 && (byte & 0x40) == 0) || (value == -1 && (byte & 0x40) != 0);
+		buf_byte(out, done ? byte : byte | 0x80);
+		if (done)
+			return;
+	}
+}
+
+// Interned id 0 is the empty string, which is a string of its own here; so NULL is 0 and string i is i + 1.
+static uint64_t string_number(struct intern *strings, const char *text)
+{
+	return text != NULL ? (uint64_t)intern_string(strings, text) + 1 : 0;
+}
+
+static void encode_image(struct buf *out, struct intern *strings, const struct name_image *image)
+{
+	buf_byte(out, image->kind);
+	buf_byte(out, image->build_id.size);
+	buf_add(out, image->build_id.bytes, image->build_id.size);
+	buf_uleb(out, string_number(strings, image->path));
+	buf_uleb(out, image->pid);
+	buf_uleb(out, image->frames.count);
+	for (size_t i = 0; i < image->frames.count; i++) {
+		const struct name_frame *frame = &image->frames.data[i];
+		buf_uleb(out, string_number(strings, frame->name));
+		buf_uleb(out, string_number(strings, frame->file));
+		buf_uleb(out, (uint64_t)frame->line << 1 | frame->is_inlined);
+	}
+	buf_uleb(out, image->addrs.count);
+	uint64_t before = 0;
+	for (size_t i = 0; i < image->addrs.count; i++) {
+		const struct name_addr *addr = &image->addrs.data[i];
+		buf_uleb(out, addr->image_addr - before);
+		put_sleb(out, (int64_t)(addr->image_addr - addr->symbol_start));
+		buf_uleb(out, string_number(strings, addr->linkage_name));
+		buf_uleb(out, addr->first_frame);
+		buf_uleb(out, addr->frame_count);
+		before = addr->image_addr;
+	}
+}
+
+static void encode_names(struct buf *out, const struct names *names)
+{
+	struct intern strings;
+	struct buf images = { 0 };
+	intern_init(&strings);
+	buf_uleb(&images, names->images.count);
+	for (size_t i = 0; i < names->images.count; i++)
+		encode_image(&images, &strings, &names->images.data[i]);
+	buf_uleb(out, strings.entries.count);
+	for (size_t i = 0; i < strings.entries.count; i++)
+		buf_add(out, intern_text(&strings, (uint32_t)i), intern_length(&strings, (uint32_t)i) + 1);
+	buf_add(out, images.data, images.size);
+	buf_release(&images);
+	intern_release(&strings);
+}
+
+void names_encode(const struct names *names, struct buf *out)
+{
+	struct buf body = { 0 };
+	for (size_t i = 0; i < names->meta.count; i++) {
+		buf_add(&body, names->meta.data[i].key, strlen(names->meta.data[i].key) + 1);
+		buf_add(&body, names->meta.data[i].value, strlen(names->meta.data[i].value) + 1);
+	}
+	put_tag(out, TAG_META, &body);
+	buf_clear(&body);
+	encode_names(&body, names);
+	put_tag(out, TAG_NAMES, &body);
+	buf_release(&body);
+}
+
+// ---------------------------------------------------------------- reading
+
+struct string_table { const char **strings; uint64_t count; };
+
+// String `number` of the table; NULL for 0; bad when there is no such string.
+static const char *take_string(struct bytes *in, const struct string_table *table)
+{
+	uint64_t number = bytes_uleb(in);
+	if (number > table->count) {
+		in->bad = true;
+		return NULL;
+	}
+	return number > 0 ? table->strings[number - 1] : NULL;
+}
+
+// A count of things that take at least `least` bytes each: never more than the bytes that are left can hold.
+static uint64_t take_count(struct bytes *in, size_t least)
+{
+	uint64_t count = bytes_uleb(in);
+	if (count > bytes_left(in) / least) {
+		in->bad = true;
+		return 0;
+	}
+	return count;
+}
+
+static const char *decode_frames(struct bytes *in, const struct string_table *table, struct name_image *image)
+{
+	uint64_t count = take_count(in, 3);
+	vec_reserve(&image->frames, count);
+	for (uint64_t i = 0; i < count && !in->bad; i++) {
+		struct name_frame frame = { .name = take_string(in, table) };
+		frame.file = take_string(in, table);
+		uint64_t line = bytes_uleb(in);
+		frame.line = (uint32_t)(line >> 1);
+		frame.is_inlined = line & 1;
+		vec_push(&image->frames, frame);
+	}
+	return in->bad ? "a frame's strings and line" : NULL;
+}
+
+static const char *decode_addrs(struct bytes *in, const struct string_table *table, struct name_image *image)
+{
+	uint64_t count = take_count(in, 5), before = 0;
+	vec_reserve(&image->addrs, count);
+	for (uint64_t i = 0; i < count && !in->bad; i++) {
+		struct name_addr addr = { .image_addr = before + bytes_uleb(in) };
+		if (addr.image_addr < before)
+			return "addresses that ascend";
+		before = addr.image_addr;
+		addr.symbol_start = addr.image_addr - (uint64_t)bytes_sleb(in);
+		addr.linkage_name = take_string(in, table);
+		uint64_t first = bytes_uleb(in), frames = bytes_uleb(in);
+		if (first > image->frames.count || frames > image->frames.count - first)
+			return "frames within the image's";
+		addr.first_frame = (uint32_t)first;
+		addr.frame_count = (uint32_t)frames;
+		vec_push(&image->addrs, addr);
+	}
+	return in->bad ? "an address with its frames" : NULL;
+}
+
+static const char *decode_image(struct bytes *in, const struct string_table *table, struct name_image *image)
+{
+	image->kind = bytes_u8(in);
+	image->build_id.size = bytes_u8(in);
+	if (image->build_id.size > sizeof(image->build_id.bytes)) {
+		image->build_id.size = 0;
+		return "a build ID of at most 32 bytes";
+	}
+	const void *id = bytes_take(in, image->build_id.size);
+	if (id != NULL)
+		memcpy(image->build_id.bytes, id, image->build_id.size);
+	image->path = take_string(in, table);
+	image->pid = (uint32_t)bytes_uleb(in);
+	if (in->bad)
+		return "an image's kind, build ID, path and pid";
+	const char *wrong = decode_frames(in, table, image);
+	return wrong != NULL ? wrong : decode_addrs(in, table, image);
+}
+
+// Returns what was expected where the cursor stands, NULL when all went well.
+static const char *decode_names(struct names *names, struct bytes *in)
+{
+	struct string_table table = { .count = take_count(in, 1) };
+	table.strings = arena_alloc(&names->arena, (table.count + 1) * sizeof(*table.strings));
+	struct bytes before = *in;
+	for (uint64_t i = 0; i < table.count; i++)
+		(void)bytes_cstr(in);
+	if (in->bad)
+		return "a table of strings";
+	const char *text = arena_string(&names->arena, (const char *)before.at, (size_t)(in->at - before.at));
+	for (uint64_t i = 0; i < table.count; i++) {
+		table.strings[i] = text;
+		text += strlen(text) + 1;
+	}
+	uint64_t count = take_count(in, 6);
+	for (uint64_t i = 0; i < count && !in->bad; i++) {
+		const char *wrong = decode_image(in, &table, vec_add(&names->images));
+		if (wrong != NULL)
+			return wrong;
+	}
+	return in->bad ? "a number of images" : NULL;
+}
+
+static const char *decode_meta(struct names *names, struct bytes *in)
+{
+	while (bytes_left(in) > 0) {
+		const char *key = bytes_cstr(in), *value = bytes_cstr(in);
+		if (in->bad)
+			return "key and value, each with its NUL";
+		vec_push(&names->meta, (struct meta_pair){ .key = arena_string(&names->arena, key, strlen(key)),
+		                                           .value = arena_string(&names->arena, value, strlen(value)) });
+	}
+	return NULL;
+}
+
+bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err)
+{
+	struct bytes in = bytes_of(bytes, size);
+	in.swap = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	while (bytes_left(&in) >= TAG_HEAD_BYTES) {
+		uint32_t tag = bytes_u32(&in);
+		bytes_skip(&in, 4);
+		uint64_t body_size = bytes_u64(&in);
+		size_t at = bytes_offset(&in);
+		if (body_size > bytes_left(&in))
+			return err_set(err, STATUS_INPUT, "names at 0x%zx: part of %llu bytes, %zu are left", at,
+			               (unsigned long long)body_size, bytes_left(&in));
+		struct bytes body = bytes_sub(&in, body_size);
+		const char *wrong = NULL;
+		if (tag == TAG_META)
+			wrong = decode_meta(names, &body);
+		else if (tag == TAG_NAMES)
+			wrong = decode_names(names, &body);
+		if (wrong != NULL)
+			return err_set(err, STATUS_INPUT, "names at 0x%zx: expected %s", at + bytes_offset(&body), wrong);
+	}
+	return true;
+}

@@ -1,0 +1,112 @@
+#include "perfdata/names.h"
+
+#include "tests/tap.h"
+#include "proc/dso.h"
+
+static void fill(struct names *names)
+{
+	names_meta(names, "host", "%s", "db-3");
+	names_meta(names, "decision.1", "%s", "");
+	struct name_image *image = vec_add(&names->images);
+	image->path = "/usr/lib/libfoo.so";
+	image->kind = DSO_FILE;
+	build_id_parse(&image->build_id, "00112233445566778899aabbccddeeff00112233");
+	vec_push(&image->frames, (struct name_frame){ "inner", "a.c", 4000000000u, true });
+	vec_push(&image->frames, (struct name_frame){ "outer", NULL, 0, false });
+	vec_push(&image->frames, (struct name_frame){ NULL, "", 0, false });
+	vec_push(&image->addrs, (struct name_addr){ 0, 0, NULL, 2, 1 });
+	vec_push(&image->addrs, (struct name_addr){ 0x1000, 0xff0, "_Z5outerv", 0, 2 });
+	vec_push(&image->addrs, (struct name_addr){ UINT64_MAX, 0, "", 0, 3 });
+	image = vec_add(&names->images);
+	image->path = "//anon";
+	image->kind = DSO_ANON;
+	image->pid = 4242;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static void compare(const struct names *a, const struct names *b)
+{
+	is_u64(b->images.count, a->images.count, "images");
+	is_u64(b->meta.count, a->meta.count, "meta pairs");
+	is_str(names_meta_get(b, "host"), "db-3", "a meta value");
+	is_str(names_meta_get(b, "decision.1"), "", "an empty meta value");
+	ok(names_meta_get(b, "hos") == NULL, "no such key");
+	for (size_t i = 0; i < a->images.count && i < b->images.count; i++) {
+		const struct name_image *x = &a->images.data[i], *y = &b->images.data[i];
+		ok(same_text(x->path, y->path) && x->kind == y->kind && x->pid == y->pid && x->build_id.size == y->build_id.size &&
+		   memcmp(x->build_id.bytes, y->build_id.bytes, x->build_id.size) == 0, "image %zu", i);
+		bool good = x->frames.count == y->frames.count && x->addrs.count == y->addrs.count;
+		for (size_t j = 0; good && j < x->frames.count; j++) {
+			const struct name_frame *f = &x->frames.data[j], *g = &y->frames.data[j];
+			good = same_text(f->name, g->name) && same_text(f->file, g->file) && f->line == g->line && f->is_inlined == g->is_inlined;
+		}
+		ok(good, "its frames");
+		for (size_t j = 0; good && j < x->addrs.count; j++) {
+			const struct name_addr *f = &x->addrs.data[j], *g = &y->addrs.data[j];
+			good = f->image_addr == g->image_addr && f->symbol_start == g->symbol_start && same_text(f->linkage_name, g->linkage_name) &&
+			       f->first_frame == g->first_frame && f->frame_count == g->frame_count;
+		}
+		ok(good, "its addresses");
+	}
+}
+
+int main(void)
+{
+	struct names names = { 0 }, back = { 0 };
+	struct buf out = { 0 };
+	struct err err = { 0 };
+	fill(&names);
+	names_encode(&names, &out);
+	ok(names_decode(&back, out.data, out.size, &err), "comes back (%s)", err.text);
+	compare(&names, &back);
+	names_release(&back);
+
+	// A tag that a later version may add.
+	struct buf more = { 0 };
+	buf_u32(&more, 9);
+	buf_u32(&more, 0);
+	buf_u64(&more, 5);
+	buf_add(&more, "hello", 5);
+	buf_add(&more, out.data, out.size);
+	back = (struct names){ 0 };
+	ok(names_decode(&back, more.data, more.size, &err), "an unknown tag is skipped");
+	is_u64(back.images.count, 2, "and what follows is read");
+	names_release(&back);
+	buf_release(&more);
+
+	// Cut and flipped: never out of bounds (the sanitizers watch), and an error names an offset.
+	bool errors_named = true;
+	for (size_t size = 0; size < out.size; size++) {
+		char *copy = mem_copy(out.data, size);
+		back = (struct names){ 0 };
+		err = (struct err){ 0 };
+		if (!names_decode(&back, copy, size, &err))
+			errors_named = errors_named && err.status == STATUS_INPUT && strstr(err.text, "0x") != NULL;
+		names_release(&back);
+		free(copy);
+	}
+	size_t refused = 0;
+	for (size_t at = 0; at < out.size; at++) {
+		for (int bit = 0; bit < 8; bit++) {
+			char *copy = mem_copy(out.data, out.size);
+			copy[at] ^= (char)(1 << bit);
+			back = (struct names){ 0 };
+			err = (struct err){ 0 };
+			if (!names_decode(&back, copy, out.size, &err)) {
+				refused++;
+				errors_named = errors_named && err.status == STATUS_INPUT && strstr(err.text, "0x") != NULL;
+			}
+			names_release(&back);
+			free(copy);
+		}
+	}
+	ok(errors_named, "errors name an offset");
+	ok(refused > 50, "%zu single-bit faults are refused", refused);
+	names_release(&names);
+	buf_release(&out);
+	return tap_done();
+}
