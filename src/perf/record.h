@@ -19,6 +19,11 @@ struct record_layout {
 	uint64_t sample_type, read_format, branch_sample_type, regs_user, regs_intr;
 	bool sample_id_all;
 	bool swap; // the bytes are of the other byte order; they are swapped in place while decoding
+	// Worked out by record_layout_init; offsets are 0 where the field is absent.
+	uint16_t sample_id_at, sample_time_at;       // from the start of a SAMPLE
+	uint16_t trailer_bytes;                      // of the sample_id at the end of all other records
+	uint16_t trailer_id_back, trailer_time_back; // from the end of the record
+	uint8_t user_regs_count, interrupted_regs_count;
 };
 
 void record_layout_init(struct record_layout *layout, const struct perf_event_attr *attr, bool swap);
@@ -51,6 +56,7 @@ struct read_values {
 	uint64_t count; // 1 without PERF_FORMAT_GROUP
 	uint64_t time_enabled, time_running;
 	bool has_times, has_id, has_lost;
+	uint8_t gap;           // words between a value and its id or lost count: without GROUP the times stand there
 	const uint64_t *words; // values follow one another, 1 to 3 words each
 };
 struct read_value read_values_get(const struct read_values *values, size_t index);
@@ -121,11 +127,13 @@ struct record {
 
 // Decodes the record at `bytes` (8-byte aligned, writable when layout->swap; the header itself is in host order already),
 // `size` = header->size. User types (64 and up) get type, misc and size only; perfdata/ reads their bodies.
-// STATUS_INPUT says what did not fit, without a file name or offset: the caller knows those.
+// STATUS_INPUT says what did not fit, without a file name or offset: the caller knows those. With layout->swap a record may be
+// decoded only once, as it is in host order afterwards.
 bool record_decode(const struct record_layout *layout, void *bytes, size_t size, struct record *out, struct err *err);
 
 // Where in a record the fields that tell its event apart stand, without decoding it: the id of a sample (SAMPLE_IDENTIFIER or
-// SAMPLE_ID) or of a sample_id_all trailer. false: the layout has none.
+// SAMPLE_ID) or of a sample_id_all trailer. false: the layout has none, or the record is too short. The record is as it came
+// (with layout->swap: not yet decoded, header in host order).
 bool record_peek_id(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *id);
 // The time of a sample or trailer, likewise; rings are merged by it.
 bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns);

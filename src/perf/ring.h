@@ -18,6 +18,7 @@ struct ring {
 	uint32_t cpu;     // UINT32_MAX: a thread's own ring
 	int fd;           // to poll; owned by the event set
 	uint64_t *wrapped; // copy of a record that wraps around the end, 64 KiB
+	uint64_t last_time_ns; // of the newest record merge_pass took: what a record without a time of its own counts as
 };
 
 bool ring_map(struct ring *ring, int fd, uint32_t cpu, size_t data_bytes, struct err *err);

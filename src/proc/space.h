@@ -70,6 +70,8 @@ const struct mapping *spaces_find(const struct spaces *spaces, int32_t pid, uint
 const struct mapping *spaces_find_kernel(const struct spaces *spaces, uint64_t addr);
 // For re-reading a pid after side-band loss: forgets its mappings.
 void spaces_forget_maps(struct spaces *spaces, int32_t pid);
+// For a pid that /proc no longer has although no EXIT was seen (lost, or outside what is recorded): all of it is freed.
+void spaces_forget_process(struct spaces *spaces, int32_t pid);
 // Exited processes are kept until this is called with a time they died before (bounded state; pids are reused).
 void spaces_reap(struct spaces *spaces, uint64_t before_ns);
 // Calls `visit` for each process in ascending pid.
