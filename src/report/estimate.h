@@ -41,6 +41,14 @@ double simultaneous_half_width(double n_eff, double conf);
 double smallest_seen(double n, double conf);    // share with `conf` chance of at least one sample: 1 - (1 - conf)^(1/n)
 double largest_unseen(double n, double conf);   // 1 - (alpha/2)^(1/n)
 double samples_to_separate(double p1, double p2, double conf, double power); // two rows of one profile, section 7
-double kish_n(double sum_w, double sum_w2);
+double samples_for_half_width(double p, double half_width, double conf);
+double samples_per_run(double p1, double p2, double conf, double power);     // of a comparison of two runs
+double kish_n(double sum_w, double sum_w2);     // Kish 1965
+
+// Rank intervals of all rows of one profile (Bazylik, Mogstad, Romano, Shaikh & Wilhelm 2021) from the exact sign test at
+// (1 - conf) / (rows - 1): lo = 1 + how many are surely larger, hi = rows - how many are surely smaller. `k` descending; the deff of a
+// pair is the larger one. O(rows log rows). `deff` NULL: 1.
+struct rank_interval { uint32_t lo, hi; };
+void rank_intervals(const double *k, const double *deff, size_t rows, double conf, struct rank_interval *ranks);
 
 #endif

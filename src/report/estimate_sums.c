@@ -1,0 +1,154 @@
+// Quantiles, histogram buckets, sampled allocations, weights, loss by window: pure formulas of sections 4, 5, 11 and 12.
+#include <math.h>
+
+#include "report/estimate_more.h"
+
+static double binomial_cdf(double x, double n, double q) // P(X <= x)
+{
+	return x < 0 ? 0 : x >= n ? 1 : beta_cdf(1 - q, n - x, x + 1);
+}
+
+struct quantile_ranks quantile_ranks(uint64_t n, double q, double conf)
+{
+	double half = (1 - conf) / 2, count = (double)n;
+	struct quantile_ranks r = { .point = (uint64_t)fmax(1, ceil(count * q - 1e-9 * count * q)) };
+	if (n == 0)
+		return (struct quantile_ranks){ 0 };
+	uint64_t lo = 0, hi = n; // largest l with P(X <= l - 1) <= half
+	while (lo < hi) {
+		uint64_t l = hi - (hi - lo) / 2;
+		if (binomial_cdf((double)l - 1, count, q) <= half)
+			lo = l;
+		else
+			hi = l - 1;
+	}
+	r.lo = lo;
+	lo = 1;
+	hi = n + 1; // smallest u with P(X <= u - 1) >= 1 - half
+	while (lo < hi) {
+		uint64_t u = lo + (hi - lo) / 2;
+		if (binomial_cdf((double)u - 1, count, q) >= 1 - half)
+			hi = u;
+		else
+			lo = u + 1;
+	}
+	r.coverage = binomial_cdf((double)lo - 1, count, q) - binomial_cdf((double)r.lo - 1, count, q);
+	r.hi = lo > n ? 0 : lo;
+	return r;
+}
+
+uint32_t bucket_index(unsigned sub_bits, uint64_t value)
+{
+	if (value >> sub_bits == 0)
+		return (uint32_t)value;
+	unsigned exponent = 63 - (unsigned)__builtin_clzll(value);
+	return ((exponent - sub_bits + 1) << sub_bits) + (uint32_t)(value >> (exponent - sub_bits)) - (1u << sub_bits);
+}
+
+void bucket_bounds(unsigned sub_bits, uint32_t index, uint64_t *lo, uint64_t *hi)
+{
+	uint32_t octave = index >> sub_bits, within = index & ((1u << sub_bits) - 1);
+	if (octave == 0) {
+		*lo = *hi = index;
+		return;
+	}
+	unsigned shift = octave - 1;
+	*lo = (uint64_t)(within + (1u << sub_bits)) << shift;
+	*hi = *lo + ((uint64_t)1 << shift) - 1;
+}
+
+double inclusion_probability(double size, double rate)
+{
+	return -expm1(-size / rate);
+}
+
+struct site_estimate allocation_site(const double *sizes, size_t count, double rate, double conf)
+{
+	struct site_estimate r = { 0 };
+	double seen = 0, half = (1 - conf) / 2;
+	for (size_t i = 0; i < count; i++) {
+		double pi = inclusion_probability(sizes[i], rate), bytes = sizes[i] / pi;
+		seen += sizes[i];
+		r.objects += 1 / pi;
+		r.bytes += bytes;
+		r.variance += bytes * bytes * (1 - pi);
+	}
+	double y = r.bytes, v = r.variance, next_v = v + rate * rate, next_y = y + rate;
+	if (v > 0)
+		r.ci.lo = v / (2 * y) * chi2_quantile(half, 2 * y * y / v);
+	r.ci.lo = fmax(r.ci.lo, seen);
+	r.ci.hi = next_v / (2 * next_y) * chi2_quantile(1 - half, 2 * next_y * next_y / next_v);
+	return r;
+}
+
+// Variance of sum k / sum n over windows, as in block_deff; only those of the wanted kind.
+static double window_share(const double *n, const double *lost, const double *k, size_t windows, bool lossy, size_t *count, double *variance)
+{
+	double sum_n = 0, sum_k = 0, squares = 0;
+	*count = 0;
+	for (size_t w = 0; w < windows; w++)
+		if ((lost[w] > 0) == lossy) {
+			sum_n += n[w];
+			sum_k += k[w];
+			++*count;
+		}
+	double p = sum_n > 0 ? sum_k / sum_n : 0, b = (double)*count;
+	for (size_t w = 0; w < windows; w++)
+		if ((lost[w] > 0) == lossy) {
+			double e = k[w] - p * n[w];
+			squares += e * e;
+		}
+	*variance = *count > 1 && sum_n > 0 ? b / (b - 1) * squares / (sum_n * sum_n) : 0;
+	return p;
+}
+
+struct window_loss loss_windows(const double *n, const double *lost, const double *k, size_t windows)
+{
+	struct window_loss r = { .p = 1 };
+	double sum_n = 0, sum_k = 0, sum_lost = 0, imputed = 0, imputed_n = 0;
+	for (size_t w = 0; w < windows; w++) {
+		sum_n += n[w];
+		sum_k += k[w];
+		sum_lost += lost[w];
+		if (n[w] > 0) {
+			imputed += (n[w] + lost[w]) * k[w] / n[w];
+			imputed_n += n[w] + lost[w];
+		}
+	}
+	r.naive = sum_n > 0 ? sum_k / sum_n : 0;
+	r.imputed = imputed_n > 0 ? imputed / imputed_n : 0;
+	double all = sum_n + sum_lost, rate = all > 0 ? sum_lost / all : 0;
+	if (rate > 0 && rate < 1 && windows > 1) {
+		for (size_t w = 0; w < windows; w++) {
+			double expected = rate * (n[w] + lost[w]);
+			if (expected > 0)
+				r.chi2 += (lost[w] - expected) * (lost[w] - expected) / (expected * (1 - rate));
+		}
+		r.p = chi2_upper(r.chi2, (double)windows - 1);
+	}
+	double variance_lossy, variance_clean;
+	double lossy = window_share(n, lost, k, windows, true, &r.lossy, &variance_lossy);
+	double clean = window_share(n, lost, k, windows, false, &r.clean, &variance_clean);
+	if (r.lossy >= 2 && r.clean >= 2 && variance_lossy + variance_clean > 0)
+		r.z = (lossy - clean) / sqrt(variance_lossy + variance_clean);
+	return r;
+}
+
+struct weighted_share weighted_share(const double *weights, const double *hits, size_t count)
+{
+	struct weighted_share r = { 0 };
+	double squares = 0, in = 0, largest = 0;
+	for (size_t i = 0; i < count; i++) {
+		r.sum += weights[i];
+		squares += weights[i] * weights[i];
+		in += weights[i] * hits[i];
+		largest = fmax(largest, weights[i]);
+	}
+	r.compound_se = sqrt(squares);
+	if (r.sum > 0) {
+		r.share = in / r.sum;
+		r.n = kish_n(r.sum, squares);
+		r.largest_share = largest / r.sum;
+	}
+	return r;
+}
