@@ -1,5 +1,5 @@
 // A provider of names: symbols/provider/NAME.c defines `const struct symbol_provider symbol_provider_NAME`. Asked in the order of `order`
-// until one knows; a later one may add lines and inline frames to what an earlier one named (see symbolizer.c).
+// until one knows the symbol; then one of those that expand adds inline frames and lines to it (see symbolizer.c).
 #ifndef PERFSAMPLE_SYMBOLS_PROVIDER_H
 #define PERFSAMPLE_SYMBOLS_PROVIDER_H
 
@@ -7,14 +7,39 @@
 
 struct symbol_module; // symbols/module.h: one image with its debug file, as the providers see it
 
+struct symbol_hit { // a symbol that covers an address; the name lives as long as the module and has no NUL behind it
+	const char *name;
+	size_t length;
+	uint64_t start;          // same kind of address as asked for
+	const char *module;      // kernel module the symbol is in, not ended by NUL either; NULL: none
+	size_t module_length;
+	bool is_stub;            // a PLT entry: no source behind it
+};
+
+struct symbol_source { // one frame of an inline chain; strings live as long as the module
+	const char *linkage_name; // mangled where the language mangles; NULL: none
+	const char *name;         // as the source spells it, qualified where known; NULL: none
+	const char *file;
+	uint32_t line;
+};
+enum { SYMBOL_CHAIN_LIMIT = 64 }; // inlined into each other
+
+struct symbol_chain { // innermost first; the last is the function that has the code
+	struct symbol_source frames[SYMBOL_CHAIN_LIMIT];
+	size_t count;
+	uint64_t start; // of the last frame's function; 0: unknown
+};
+
 struct symbol_provider {
 	const char *name;
 	int order;
 	bool (*serves)(const struct symbol_module *module);
-	// Prepares on first use (an index); state hangs on the module, freed by `release`. false: nothing here, reason in module->missing.
+	// Prepares on first use (an index); `*state` is freed by `release`. false: nothing here; why, in module->missing.
 	bool (*open)(struct symbol_module *module, void **state);
-	// Fills what it knows; false: does not know this address.
-	bool (*lookup)(struct symbol_module *module, void *state, uint64_t image_addr, struct symbol_result *out);
+	// The symbol at `addr` (link-time address for files and the vdso, else run-time address); false: not known. May be NULL.
+	bool (*lookup)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_hit *out);
+	// The inline chain there; false: none known. May be NULL.
+	bool (*expand)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_chain *out);
 	void (*release)(void *state);
 };
 extern const struct symbol_provider *const symbol_providers[]; // NULL-terminated, generated

@@ -47,6 +47,8 @@ struct symbol_result {
 	uint64_t symbol_start;             // image address where the function's symbol starts; with is known below
 	const char *linkage_name;          // not demangled, as in the symbol table; NULL: unresolved
 	enum symbol_missing missing;
+	const char *module;                // kernel code: the module that has it, without brackets; NULL: the kernel itself
+	bool has_source;                   // `frames` hold an inline chain or lines from debug information
 };
 
 struct symbolizer_options {
@@ -56,6 +58,8 @@ struct symbolizer_options {
 	const char *symfs;      // prefix for every path, or NULL
 	const char *const *debug_dirs; // NULL-terminated; NULL: /usr/lib/debug and ~/.debug
 	bool use_host_files;    // false: only what is given (names from inside the recording)
+	bool no_lines;          // with inlines: the chains' names alone, which spares reading line tables (folded stacks need no lines)
+	const char *kallsyms_path; // instead of /proc/kallsyms, or NULL
 };
 
 struct symbolizer;

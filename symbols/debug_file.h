@@ -1,0 +1,17 @@
+// Where debug information stands when it is not in the image: by build ID, by .gnu_debuglink, by .gnu_debugaltlink.
+#ifndef PERFSAMPLE_SYMBOLS_DEBUG_FILE_H
+#define PERFSAMPLE_SYMBOLS_DEBUG_FILE_H
+
+#include "symbols/symbolizer.h"
+
+// The debug file of `image`: DIR/.build-id/xx/yyyy.debug (and, as perf caches them, DIR/.build-id/xx/yyyy/debug) in each debug
+// directory, then by debuglink beside the image, in .debug/ beside it, and in DIR/PATH/. Believed when its build ID is the
+// image's; without build IDs, when its CRC is the one the debuglink states. A reference for the caller, or NULL; `*is_wrong`
+// is set when a file was there and was not believed.
+struct image *debug_file_find(const struct symbolizer_options *options, const struct image *image, bool *is_wrong);
+// The supplementary file that `debug` names in .gnu_debugaltlink (dwz); its build ID must be the one stated there.
+struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug);
+// The executable itself by build ID: DIR/.build-id/xx/yyyy/elf (perf's cache) and DIR/.build-id/xx/yyyy.
+struct image *debug_file_find_executable(const struct symbolizer_options *options, const struct build_id *id);
+
+#endif

@@ -1,0 +1,161 @@
+#include "symbols/elf_symbols.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/module.h"
+
+// Name spaces in the order in which their names are believed: perf reads .symtab alone where there is one.
+enum { SPACE_SYMTAB, SPACE_DYNSYM };
+enum { SYMBOLS_LIMIT = 64 * 1024 * 1024 };
+
+struct raw_symbol {
+	uint32_t name, section;
+	uint64_t value, size;
+	uint8_t type, binding, visibility;
+};
+
+static struct raw_symbol read_symbol(struct bytes *b, bool is_64)
+{
+	struct raw_symbol s = { .name = bytes_u32(b) };
+	uint8_t info, other;
+	if (is_64) {
+		info = bytes_u8(b);
+		other = bytes_u8(b);
+		s.section = bytes_u16(b);
+		s.value = bytes_u64(b);
+		s.size = bytes_u64(b);
+	} else {
+		s.value = bytes_u32(b);
+		s.size = bytes_u32(b);
+		info = bytes_u8(b);
+		other = bytes_u8(b);
+		s.section = bytes_u16(b);
+	}
+	s.type = info & 15;
+	s.binding = info >> 4;
+	s.visibility = other & 3;
+	return s;
+}
+
+struct reading {
+	const struct image *image;
+	struct symbol_table *table;
+	uint64_t bias;
+	uint8_t space;
+};
+
+// $x, $d, $a, $t: ARM's and RISC-V's marks between code and data (AAELF64, "Mapping symbols").
+static bool is_mapping_symbol(const char *name, size_t length)
+{
+	return length >= 2 && name[0] == '$' && strchr("adtx", name[1]) != NULL && (length == 2 || name[2] == '.' || name[1] == 'x');
+}
+
+static void add_symbol(const struct reading *r, const struct raw_symbol *s)
+{
+	// Objects count where code is executable: tables that assembly keeps beside its functions (what stands there must have a name).
+	bool is_function = s->type == STT_FUNC || s->type == STT_GNU_IFUNC || (s->type == STT_OBJECT && s->section < SHN_LORESERVE);
+	bool is_label = s->type == STT_NOTYPE && s->visibility != STV_HIDDEN && s->visibility != STV_INTERNAL && s->section < SHN_LORESERVE;
+	if (s->name == 0 || s->section == SHN_UNDEF || (!is_function && !is_label))
+		return;
+	const struct image_section *section = s->section < r->image->section_count ? &r->image->sections[s->section] : NULL;
+	if (section != NULL && !(section->flags & SHF_EXECINSTR))
+		return;
+	if (section == NULL && (is_label || s->type == STT_OBJECT))
+		return;
+	struct table_symbol out = { .start = s->value, .name = s->name, .space = r->space };
+	if (r->image->machine == EM_ARM && is_function)
+		out.start &= ~1ull; // bit 0 says Thumb (AAELF32, 5.5.3)
+	out.flags = (s->binding == STB_WEAK ? TABLE_WEAK : 0) | (s->binding == STB_GLOBAL || s->binding == STB_GNU_UNIQUE ? TABLE_GLOBAL : 0) |
+		(is_label ? TABLE_LABEL : 0) | (s->size > 0 ? TABLE_SIZED : 0);
+	if (s->size > 0)
+		out.end = out.start + s->size;
+	else
+		out.end = section != NULL ? section->vaddr + section->size : out.start + 1;
+	if (out.end <= out.start)
+		return;
+	if (is_label) {
+		size_t length;
+		const char *name = symbol_table_name(r->table, &out, &length);
+		if (length == 0 || is_mapping_symbol(name, length))
+			return;
+	}
+	out.start += r->bias;
+	out.end += r->bias;
+	vec_push(&r->table->symbols, out);
+}
+
+static void add_table(const struct reading *r, struct bytes symbols)
+{
+	size_t entry = r->image->is_64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym), count = bytes_left(&symbols) / entry;
+	if (count > SYMBOLS_LIMIT)
+		count = SYMBOLS_LIMIT;
+	vec_reserve(&r->table->symbols, count / 2 + 1);
+	symbols.swap = r->image->swap;
+	for (size_t i = 0; i < count; i++) {
+		struct raw_symbol s = read_symbol(&symbols, r->image->is_64);
+		add_symbol(r, &s);
+	}
+}
+
+static bool read_table(struct elf_symbols *out, const struct image *image, uint32_t type, uint8_t space, uint64_t bias)
+{
+	for (size_t i = 0; i < image->section_count; i++) {
+		const struct image_section *section = &image->sections[i];
+		if (section->type != type || section->link >= image->section_count)
+			continue;
+		struct buf storage = { 0 };
+		struct bytes symbols, names;
+		if (!image_section_contents(image, &image->sections[section->link], &out->storage[space], &names, NULL))
+			return false;
+		bool good = image_section_contents(image, section, &storage, &symbols, NULL);
+		out->table.names[space] = names;
+		struct reading r = { .image = image, .table = &out->table, .bias = bias, .space = space };
+		size_t before = out->table.symbols.count;
+		if (good)
+			add_table(&r, symbols);
+		buf_release(&storage);
+		return out->table.symbols.count > before;
+	}
+	return false;
+}
+
+bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **result)
+{
+	struct elf_symbols *out = NEW(struct elf_symbols);
+	bool good = module->debug != NULL && read_table(out, module->debug, SHT_SYMTAB, SPACE_SYMTAB, module->debug_bias);
+	if (!good) {
+		buf_clear(&out->storage[SPACE_SYMTAB]);
+		good = read_table(out, module->image, SHT_SYMTAB, SPACE_SYMTAB, 0);
+	}
+	good |= read_table(out, module->image, SHT_DYNSYM, SPACE_DYNSYM, 0);
+	symbol_table_finish(&out->table);
+	*result = out;
+	return good;
+}
+
+bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out)
+{
+	const struct table_symbol *found = symbol_table_find(&symbols->table, vaddr);
+	if (found == NULL || (found->flags & TABLE_LABEL)) {
+		if (symbols->plt == NULL)
+			symbols->plt = plt_new(module->image);
+		if (plt_lookup(symbols->plt, &symbols->table, vaddr, out))
+			return true;
+	}
+	if (found == NULL)
+		return false;
+	*out = (struct symbol_hit){ .start = found->start };
+	out->name = symbol_table_name(&symbols->table, found, &out->length);
+	return out->length > 0;
+}
+
+void elf_symbols_release(struct elf_symbols *symbols)
+{
+	symbol_table_release(&symbols->table);
+	for (size_t i = 0; i < TABLE_SPACES; i++)
+		buf_release(&symbols->storage[i]);
+	plt_free(symbols->plt);
+	free(symbols);
+}

@@ -1,0 +1,28 @@
+// The function symbols of an image and its debug file in one table, and the names of PLT entries.
+#ifndef PERFSAMPLE_SYMBOLS_ELF_SYMBOLS_H
+#define PERFSAMPLE_SYMBOLS_ELF_SYMBOLS_H
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "symbols/provider.h"
+#include "symbols/symbol_table.h"
+
+struct plt; // symbols/plt.c
+
+struct elf_symbols {
+	struct symbol_table table;
+	struct buf storage[TABLE_SPACES]; // string tables that had to be decompressed
+	struct plt *plt;                  // made when the first address between symbols is asked for
+};
+
+// Reads .symtab of the debug file, else of the image, and .dynsym of the image. false: none has a function.
+bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **out);
+bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out);
+void elf_symbols_release(struct elf_symbols *symbols);
+
+// `foo@plt` for an address in a .plt* section, by the GOT slot that the entry jumps through and the relocation that fills it.
+struct plt *plt_new(const struct image *image);
+bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out);
+void plt_free(struct plt *plt);
+
+#endif

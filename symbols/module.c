@@ -1,0 +1,113 @@
+#include "symbols/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "symbols/debug_file.h"
+
+// The vdso has no file. This kernel's own is the one that ran when its build ID says so (or when the recording has none).
+static struct image *own_vdso(void)
+{
+	const uint8_t *at = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+	if (at == NULL)
+		return NULL;
+	// Its section table stands last (Linux links it so): its end is the image's size, which no interface tells.
+	uint64_t table;
+	uint16_t entry_size, count;
+	memcpy(&table, at + (sizeof(void *) == 8 ? 40 : 32), sizeof(void *) == 8 ? 8 : 4);
+	memcpy(&entry_size, at + (sizeof(void *) == 8 ? 58 : 46), 2);
+	memcpy(&count, at + (sizeof(void *) == 8 ? 60 : 48), 2);
+	struct image *image;
+	if (sizeof(void *) != 8 || table == 0 || table > 64 * 1024)
+		return NULL;
+	return image_open_bytes(&image, at, (size_t)table + (size_t)entry_size * count, false, "[vdso]", NULL) ? image : NULL;
+}
+
+static bool is_wanted(const struct symbol_module *module, const struct image *image)
+{
+	return module->wanted.build_id.size == 0 || build_id_equal(&module->wanted.build_id, &image->build_id);
+}
+
+static bool take_if_wanted(struct symbol_module *module, struct image *image)
+{
+	if (image == NULL)
+		return false;
+	if (is_wanted(module, image)) {
+		module->image = image;
+		return true;
+	}
+	module->missing = SYMBOL_WRONG_BUILD_ID;
+	image_release(image);
+	return false;
+}
+
+static void open_file(struct symbol_module *module)
+{
+	const char *symfs = module->options->symfs != NULL ? module->options->symfs : "";
+	char *path = mem_printf("%s%s", symfs, module->wanted.path);
+	struct image *image = NULL;
+	if (access(path, F_OK) == 0) {
+		module->missing = SYMBOL_BAD_FILE;
+		if (!image_open_path(&image, path, NULL))
+			image = NULL;
+	}
+	free(path);
+	if (take_if_wanted(module, image))
+		return;
+	if (module->wanted.build_id.size > 0)
+		module->image = debug_file_find_executable(module->options, &module->wanted.build_id);
+}
+
+static bool has_debug_info(const struct image *image)
+{
+	const struct image_section *info = image_find_section(image, ".debug_info");
+	if (info == NULL)
+		info = image_find_section(image, ".zdebug_info");
+	return info != NULL && info->type != 8; // SHT_NOBITS
+}
+
+static void open_debug(struct symbol_module *module)
+{
+	bool is_wrong = false;
+	if (!module->options->use_host_files || has_debug_info(module->image))
+		return;
+	module->debug = debug_file_find(module->options, module->image, &is_wrong);
+	// Debug files keep the program headers; a file prelinked since has other addresses than its debug file.
+	if (module->debug != NULL && module->debug->segment_count > 0 && module->image->segment_count > 0)
+		module->debug_bias = module->image->segments[0].vaddr - module->debug->segments[0].vaddr;
+}
+
+void symbol_module_open(struct symbol_module *module)
+{
+	if (module->is_open)
+		return;
+	module->is_open = true;
+	if (module->wanted.kind != SYMBOL_IMAGE_FILE && module->wanted.kind != SYMBOL_IMAGE_VDSO)
+		return; // their providers look for themselves
+	module->missing = SYMBOL_NO_FILE;
+	if (module->wanted.image != NULL)
+		take_if_wanted(module, image_retain(module->wanted.image));
+	else if (!module->options->use_host_files)
+		return;
+	else if (module->wanted.kind == SYMBOL_IMAGE_VDSO)
+		take_if_wanted(module, own_vdso());
+	else
+		open_file(module);
+	if (module->image != NULL) {
+		module->missing = SYMBOL_NO_SYMBOLS;
+		open_debug(module);
+	}
+}
+
+void symbol_module_release(struct symbol_module *module)
+{
+	image_release(module->image);
+	image_release(module->debug);
+	image_release(module->wanted.image);
+	free((char *)module->wanted.path);
+	if (module->wanted.map_fd >= 0)
+		close(module->wanted.map_fd);
+}

@@ -1,0 +1,21 @@
+// One image as the providers see it: what ran, the file that holds it, and the file that holds its debug information.
+#ifndef PERFSAMPLE_SYMBOLS_MODULE_H
+#define PERFSAMPLE_SYMBOLS_MODULE_H
+
+#include "symbols/symbolizer.h"
+
+struct symbol_module {
+	struct symbol_image wanted; // path is the module's own copy, map_fd a duplicate, image a reference
+	const struct symbolizer_options *options;
+	bool is_open;
+	struct image *image;        // what ran; NULL: not found, `missing` says why
+	struct image *debug;        // separate debug file, or NULL
+	uint64_t debug_bias;        // link-time address in `image` minus that in `debug` (prelinked files differ)
+	enum symbol_missing missing; // why an address without a name has none
+};
+
+// Opens the image and its debug file, once; safe to call again.
+void symbol_module_open(struct symbol_module *module);
+void symbol_module_release(struct symbol_module *module);
+
+#endif

@@ -1,0 +1,34 @@
+// Names from .symtab and .dynsym of a file and its debug file.
+#include "symbols/elf_symbols.h"
+#include "symbols/module.h"
+
+static bool serves(const struct symbol_module *module)
+{
+	return module->wanted.kind == SYMBOL_IMAGE_FILE;
+}
+
+static bool open_symtab(struct symbol_module *module, void **state)
+{
+	if (module->image == NULL)
+		return false;
+	if (!elf_symbols_open(module, (struct elf_symbols **)state)) {
+		module->missing = SYMBOL_NO_SYMBOLS;
+		return true; // PLT entries have names all the same
+	}
+	module->missing = SYMBOL_NOT_COVERED;
+	return true;
+}
+
+static bool lookup(struct symbol_module *module, void *state, uint64_t vaddr, struct symbol_hit *out)
+{
+	return elf_symbols_lookup(module, state, vaddr, out);
+}
+
+static void release(void *state)
+{
+	elf_symbols_release(state);
+}
+
+const struct symbol_provider symbol_provider_symtab = {
+	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .release = release,
+};

@@ -1,0 +1,198 @@
+#include "symbols/symbol_table.h"
+
+const char *symbol_table_name(const struct symbol_table *table, const struct table_symbol *symbol, size_t *length)
+{
+	const struct bytes *space = &table->names[symbol->space];
+	size_t size = (size_t)(space->end - space->start);
+	*length = 0;
+	if (symbol->name >= size)
+		return "";
+	const char *name = (const char *)space->start + symbol->name;
+	size_t left = size - symbol->name;
+	if (table->name_end == '\0') {
+		const char *end = memchr(name, '\0', left);
+		*length = end != NULL ? (size_t)(end - name) : left;
+	} else {
+		while (*length < left && name[*length] != table->name_end && name[*length] != '\t' && name[*length] != '\0')
+			(*length)++;
+	}
+	return name;
+}
+
+static size_t underscores(const char *name, size_t length)
+{
+	size_t n = 0;
+	while (n < length && name[n] == '_')
+		n++;
+	return n;
+}
+
+static bool is_syscall_alias(const char *name, size_t length)
+{
+	return (length >= 3 && memcmp(name, "SyS", 3) == 0) || (length >= 10 && memcmp(name, "compat_SyS", 10) == 0);
+}
+
+bool symbol_table_prefers(const struct symbol_table *table, const struct table_symbol *a, const struct table_symbol *b)
+{
+	if ((a->flags ^ b->flags) & TABLE_HIDES)
+		return (b->flags & TABLE_HIDES) != 0;
+	if ((a->flags ^ b->flags) & TABLE_LABEL)
+		return (b->flags & TABLE_LABEL) != 0;
+	if (a->space != b->space)
+		return a->space < b->space;
+	if ((a->flags ^ b->flags) & TABLE_SIZED)
+		return (a->flags & TABLE_SIZED) != 0;
+	if ((a->flags ^ b->flags) & TABLE_WEAK)
+		return (b->flags & TABLE_WEAK) != 0;
+	if ((a->flags ^ b->flags) & TABLE_GLOBAL)
+		return (a->flags & TABLE_GLOBAL) != 0;
+	size_t la, lb;
+	const char *na = symbol_table_name(table, a, &la), *nb = symbol_table_name(table, b, &lb);
+	size_t ua = underscores(na, la), ub = underscores(nb, lb);
+	if (ua != ub)
+		return ua < ub;
+	if (la != lb)
+		return la > lb;
+	return !is_syscall_alias(na, la);
+}
+
+// A stable radix sort by start, 11 bits a pass; digits that all symbols share are skipped. Stability keeps the file's order
+// among aliases, so that the choice does not depend on the sort.
+static void sort_symbols(struct symbol_table *table)
+{
+	size_t count = table->symbols.count;
+	uint64_t differs = 0;
+	bool sorted = true;
+	for (size_t i = 1; i < count; i++) {
+		differs |= table->symbols.data[i].start ^ table->symbols.data[0].start;
+		sorted &= table->symbols.data[i].start >= table->symbols.data[i - 1].start;
+	}
+	if (sorted)
+		return;
+	struct table_symbol *from = table->symbols.data, *to = mem_resize(NULL, count, sizeof(*to));
+	for (unsigned shift = 0; shift < 64; shift += 11) {
+		if ((differs >> shift & 0x7ff) == 0)
+			continue;
+		uint32_t place[0x800] = { 0 };
+		for (size_t i = 0; i < count; i++)
+			place[from[i].start >> shift & 0x7ff]++;
+		uint32_t sum = 0;
+		for (size_t d = 0; d < 0x800; d++) {
+			uint32_t n = place[d];
+			place[d] = sum;
+			sum += n;
+		}
+		for (size_t i = 0; i < count; i++)
+			to[place[from[i].start >> shift & 0x7ff]++] = from[i];
+		struct table_symbol *t = from;
+		from = to;
+		to = t;
+	}
+	if (from != table->symbols.data)
+		table->symbols.capacity = count;
+	table->symbols.data = from;
+	free(to);
+}
+
+// One symbol for each address.
+static void choose_aliases(struct symbol_table *table)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < table->symbols.count; i++) {
+		struct table_symbol *s = &table->symbols.data[i];
+		if (kept > 0 && table->symbols.data[kept - 1].start == s->start) {
+			if (!symbol_table_prefers(table, &table->symbols.data[kept - 1], s))
+				table->symbols.data[kept - 1] = *s;
+		} else {
+			table->symbols.data[kept++] = *s;
+		}
+	}
+	table->symbols.count = kept;
+}
+
+// Drops labels inside sized functions (targets of jumps in assembly), ends unsized symbols where the next one starts.
+static void bound_symbols(struct symbol_table *table)
+{
+	uint64_t covered = 0; // by sized functions so far
+	size_t kept = 0;
+	for (size_t i = 0; i < table->symbols.count; i++) {
+		struct table_symbol s = table->symbols.data[i];
+		if ((s.flags & TABLE_LABEL) && s.start < covered)
+			continue;
+		if ((s.flags & TABLE_SIZED) && !(s.flags & TABLE_LABEL) && s.end > covered)
+			covered = s.end;
+		table->symbols.data[kept++] = s;
+	}
+	table->symbols.count = kept;
+	for (size_t i = 0; i + 1 < kept; i++) {
+		struct table_symbol *s = &table->symbols.data[i];
+		if (!(s->flags & TABLE_SIZED) && s->end > s[1].start)
+			s->end = s[1].start;
+	}
+}
+
+static void add_span(struct symbol_table *table, uint64_t start, uint32_t symbol)
+{
+	if (table->spans.count > 0) {
+		struct table_span *last = &table->spans.data[table->spans.count - 1];
+		if (last->start == start) {
+			last->symbol = symbol;
+			return;
+		}
+		if (last->symbol == symbol)
+			return;
+	}
+	vec_push(&table->spans, (struct table_span){ .start = start, .symbol = symbol });
+}
+
+// Closes symbols that end at or before `until`; what encloses them goes on.
+static void close_until(struct symbol_table *table, uint32_t *open, size_t *depth, uint64_t until)
+{
+	while (*depth > 0 && table->symbols.data[open[*depth - 1]].end <= until) {
+		uint64_t end = table->symbols.data[open[--*depth]].end;
+		while (*depth > 0 && table->symbols.data[open[*depth - 1]].end <= end)
+			--*depth;
+		add_span(table, end, *depth > 0 ? open[*depth - 1] : TABLE_NONE);
+	}
+}
+
+void symbol_table_finish(struct symbol_table *table)
+{
+	sort_symbols(table);
+	choose_aliases(table);
+	bound_symbols(table);
+	size_t count = table->symbols.count, depth = 0;
+	uint32_t *open = mem_resize(NULL, count + 1, sizeof(*open));
+	vec_reserve(&table->spans, count + count / 4 + 1);
+	for (size_t i = 0; i < count; i++) {
+		if (table->symbols.data[i].end <= table->symbols.data[i].start)
+			continue;
+		close_until(table, open, &depth, table->symbols.data[i].start);
+		add_span(table, table->symbols.data[i].start, (uint32_t)i);
+		open[depth++] = (uint32_t)i;
+	}
+	close_until(table, open, &depth, UINT64_MAX);
+	free(open);
+}
+
+const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr)
+{
+	size_t lo = 0, hi = table->spans.count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (table->spans.data[middle].start <= addr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	if (lo == 0 || table->spans.data[lo - 1].symbol == TABLE_NONE)
+		return NULL;
+	const struct table_symbol *symbol = &table->symbols.data[table->spans.data[lo - 1].symbol];
+	return symbol->flags & TABLE_HIDES ? NULL : symbol;
+}
+
+void symbol_table_release(struct symbol_table *table)
+{
+	vec_release(&table->symbols);
+	vec_release(&table->spans);
+}

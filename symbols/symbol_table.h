@@ -1,0 +1,54 @@
+// Symbols sorted once, flattened into spans that do not overlap, found by binary search.
+//
+// Names are not copied: a symbol holds an offset into one of the table's name spaces (a string table, a text read whole).
+#ifndef PERFSAMPLE_SYMBOLS_SYMBOL_TABLE_H
+#define PERFSAMPLE_SYMBOLS_SYMBOL_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/vec.h"
+
+enum {
+	TABLE_SIZED = 1,  // `end` is what the producer said; otherwise `end` is a limit, and the next symbol ends it too
+	TABLE_WEAK = 2,
+	TABLE_GLOBAL = 4,
+	TABLE_LABEL = 8,  // no function by its type (STT_NOTYPE): counts only where no function is
+	TABLE_HIDES = 16, // no function: ends what stands before it and has no name itself (kernel data between code)
+};
+
+struct table_symbol {
+	uint64_t start, end;
+	uint32_t name;  // offset into the name space
+	uint8_t flags;
+	uint8_t space;  // which name space; where two hold a symbol of one address, the lower wins
+};
+
+struct table_span {
+	uint64_t start;
+	uint32_t symbol; // TABLE_NONE: nothing here
+};
+#define TABLE_NONE UINT32_MAX
+#define TABLE_SPACES 4
+
+struct symbol_table { // a zeroed struct is an empty table
+	VEC(struct table_symbol) symbols;
+	VEC(struct table_span) spans;
+	struct bytes names[TABLE_SPACES]; // name spaces, borrowed
+	char name_end;                    // what ends a name beside NUL: '\0' for string tables, '\n' in a text (tabs end it then, too)
+};
+
+// The name's bytes, bounded by its space; "" with length 0 when the offset is out of bounds.
+const char *symbol_table_name(const struct symbol_table *table, const struct table_symbol *symbol, size_t *length);
+// Of two symbols at one address, whether the first is the one to show: non-zero size, then not weak, then global, then fewest
+// leading underscores, then the longer name, then what is not a system call alias (SyS_, compat_SyS_), as perf chooses.
+bool symbol_table_prefers(const struct symbol_table *table, const struct table_symbol *a, const struct table_symbol *b);
+// Sorts, chooses among aliases, builds the spans. Call once, after the last symbol.
+void symbol_table_finish(struct symbol_table *table);
+// NULL: no symbol covers the address.
+const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr);
+void symbol_table_release(struct symbol_table *table);
+
+#endif

@@ -1,0 +1,370 @@
+#include "symbols/symbolizer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "symbols/module.h"
+#include "symbols/provider.h"
+
+enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32 };
+
+struct opened {
+	bool is_tried, is_good;
+	void *state;
+};
+
+struct entry { // an image and what is known of its addresses
+	struct symbol_module module;
+	struct opened providers[PROVIDERS_LIMIT];
+	struct hash_map by_addr; // image address -> index into results
+	VEC(const struct symbol_result *) results;
+};
+
+struct symbolizer {
+	struct symbolizer_options options; // strings and lists are copies in the arena
+	struct arena arena;
+	struct intern names;                  // linkage names and file names
+	VEC(const char *) demangled;          // by id of the linkage name; NULL: not asked yet
+	VEC(struct entry *) images;
+	struct hash_map image_ids;
+	const struct symbol_provider *providers[PROVIDERS_LIMIT]; // by order
+	size_t provider_count;
+	bool symbols_only; // time is up
+};
+
+const char *symbol_missing_text(enum symbol_missing missing)
+{
+	switch (missing) {
+	case SYMBOL_FOUND: return "found";
+	case SYMBOL_NO_FILE: return "no file with this path or build ID here";
+	case SYMBOL_WRONG_BUILD_ID: return "the file here is not the one that ran: its build ID differs";
+	case SYMBOL_NO_SYMBOLS: return "stripped, and no debug file found";
+	case SYMBOL_NOT_COVERED: return "between symbols";
+	case SYMBOL_NO_KALLSYMS: return "the kernel hides its addresses: kernel.kptr_restrict (sysctl -w kernel.kptr_restrict=0, or run as root)";
+	case SYMBOL_NO_MAP: return "code made at run time, and no /tmp/perf-PID.map names it";
+	case SYMBOL_BAD_FILE: return "the file here cannot be read";
+	}
+	return "unknown";
+}
+
+// ---------------------------------------------------------------- options and images
+
+static void copy_options(struct symbolizer *s, const struct symbolizer_options *options)
+{
+	s->options = *options;
+	if (options->symfs != NULL)
+		s->options.symfs = arena_string(&s->arena, options->symfs, strlen(options->symfs));
+	if (options->kallsyms_path != NULL)
+		s->options.kallsyms_path = arena_string(&s->arena, options->kallsyms_path, strlen(options->kallsyms_path));
+	if (options->debug_dirs != NULL) {
+		size_t n = 0;
+		while (options->debug_dirs[n] != NULL)
+			n++;
+		const char **dirs = arena_alloc(&s->arena, (n + 1) * sizeof(*dirs));
+		for (size_t i = 0; i < n; i++)
+			dirs[i] = arena_string(&s->arena, options->debug_dirs[i], strlen(options->debug_dirs[i]));
+		s->options.debug_dirs = dirs;
+	}
+}
+
+struct symbolizer *symbolizer_new(const struct symbolizer_options *options)
+{
+	struct symbolizer *s = NEW(struct symbolizer);
+	copy_options(s, options);
+	intern_init(&s->names);
+	for (const struct symbol_provider *const *p = symbol_providers; *p != NULL && s->provider_count < PROVIDERS_LIMIT; p++) {
+		size_t at = s->provider_count++;
+		for (; at > 0 && s->providers[at - 1]->order > (*p)->order; at--)
+			s->providers[at] = s->providers[at - 1];
+		s->providers[at] = *p;
+	}
+	return s;
+}
+
+void symbolizer_free(struct symbolizer *s)
+{
+	if (s == NULL)
+		return;
+	for (size_t i = 0; i < s->images.count; i++) {
+		struct entry *entry = s->images.data[i];
+		for (size_t p = 0; p < s->provider_count; p++)
+			if (entry->providers[p].is_good)
+				s->providers[p]->release(entry->providers[p].state);
+		symbol_module_release(&entry->module);
+		hash_map_release(&entry->by_addr);
+		vec_release(&entry->results);
+		free(entry);
+	}
+	vec_release(&s->images);
+	vec_release(&s->demangled);
+	hash_map_release(&s->image_ids);
+	intern_release(&s->names);
+	arena_release(&s->arena);
+	free(s);
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+	if (a < 0 || b < 0)
+		return a < 0 && b < 0;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool same_image(const struct symbol_image *a, const struct symbol_image *b)
+{
+	return a->kind == b->kind && a->image == b->image && strcmp(a->path, b->path) == 0 && a->build_id.size == b->build_id.size &&
+		memcmp(a->build_id.bytes, b->build_id.bytes, a->build_id.size) == 0 && same_file(a->map_fd, b->map_fd);
+}
+
+uint32_t symbolizer_image(struct symbolizer *s, const struct symbol_image *image)
+{
+	struct symbol_image wanted = *image;
+	if (wanted.path == NULL)
+		wanted.path = "";
+	if (wanted.kind != SYMBOL_IMAGE_JIT)
+		wanted.map_fd = -1;
+	uint64_t key = hash_pair(hash_bytes(wanted.path, strlen(wanted.path)), hash_bytes(wanted.build_id.bytes, wanted.build_id.size));
+	for (;; key++) { // the next key where another image has this one
+		bool is_new;
+		uint32_t *id = hash_map_put(&s->image_ids, key, (uint32_t)s->images.count, &is_new);
+		if (is_new)
+			break;
+		if (same_image(&s->images.data[*id]->module.wanted, &wanted))
+			return *id;
+	}
+	struct entry *entry = NEW(struct entry);
+	entry->module.wanted = wanted;
+	entry->module.wanted.path = mem_string(wanted.path);
+	if (wanted.image != NULL)
+		image_retain(wanted.image);
+	if (wanted.map_fd >= 0)
+		entry->module.wanted.map_fd = fcntl(wanted.map_fd, F_DUPFD_CLOEXEC, 0);
+	entry->module.options = &s->options;
+	vec_push(&s->images, entry);
+	return (uint32_t)s->images.count - 1;
+}
+
+// ---------------------------------------------------------------- names
+
+static const char *kept(struct symbolizer *s, const char *text, size_t length)
+{
+	return intern_text(&s->names, intern_bytes(&s->names, text, length));
+}
+
+// What is shown for a linkage name, demangled once for each.
+static const char *shown(struct symbolizer *s, const char *linkage, size_t length)
+{
+	uint32_t id = intern_bytes(&s->names, linkage, length);
+	const char *text = intern_text(&s->names, id);
+	if (!s->options.demangle || text[0] != '_')
+		return text;
+	while (s->demangled.count <= id)
+		vec_push(&s->demangled, NULL);
+	if (s->demangled.data[id] == NULL) {
+		char *name = symbol_demangle(text);
+		s->demangled.data[id] = name != NULL ? arena_string(&s->arena, name, strlen(name)) : text;
+		free(name);
+	}
+	return s->demangled.data[id];
+}
+
+static const char *source_name(struct symbolizer *s, const struct symbol_source *source)
+{
+	if (source->linkage_name != NULL)
+		return shown(s, source->linkage_name, strlen(source->linkage_name));
+	return source->name != NULL ? kept(s, source->name, strlen(source->name)) : NULL;
+}
+
+// ---------------------------------------------------------------- resolving
+
+static void *provider_state(struct symbolizer *s, struct entry *entry, size_t p)
+{
+	struct opened *opened = &entry->providers[p];
+	if (!opened->is_tried) {
+		opened->is_tried = true;
+		opened->is_good = s->providers[p]->serves(&entry->module) && s->providers[p]->open(&entry->module, &opened->state);
+	}
+	return opened->is_good ? opened->state : NULL;
+}
+
+static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr, struct symbol_hit *hit)
+{
+	for (size_t p = 0; p < s->provider_count; p++) {
+		if (s->providers[p]->lookup == NULL)
+			continue;
+		void *state = provider_state(s, entry, p);
+		if (state != NULL && s->providers[p]->lookup(&entry->module, state, addr, hit))
+			return true;
+	}
+	return false;
+}
+
+static bool find_chain(struct symbolizer *s, struct entry *entry, uint64_t addr, struct symbol_chain *chain)
+{
+	if (s->symbols_only || (!s->options.inlines && !s->options.lines))
+		return false;
+	for (size_t p = 0; p < s->provider_count; p++) {
+		if (s->providers[p]->expand == NULL)
+			continue;
+		void *state = provider_state(s, entry, p);
+		if (state != NULL && s->providers[p]->expand(&entry->module, state, addr, chain) && chain->count > 0)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t image_address(const struct entry *entry, uint64_t addr)
+{
+	uint64_t offset;
+	if (entry->module.image == NULL)
+		return addr;
+	return image_vaddr_to_offset(entry->module.image, addr, &offset) ? offset : 0;
+}
+
+// The frames of a result: the chain's, but the function that has the code keeps its symbol's name (aliases, .cold and .part).
+static void compose(struct symbolizer *s, struct symbol_result *result, const struct symbol_hit *hit, const struct symbol_chain *chain)
+{
+	size_t from = !s->options.inlines && chain->count > 0 ? chain->count - 1 : 0;
+	result->count = chain->count > 0 ? chain->count - from : 1;
+	struct symbol_frame *frames = arena_alloc(&s->arena, result->count * sizeof(*frames));
+	for (size_t i = 0; from + i < chain->count; i++) {
+		const struct symbol_source *source = &chain->frames[from + i];
+		frames[i].name = source_name(s, source);
+		frames[i].is_inlined = i + 1 < result->count;
+		if (frames[i].name == NULL && frames[i].is_inlined)
+			frames[i].name = "[inlined]";
+		if (source->file != NULL && !s->options.no_lines) {
+			frames[i].file = kept(s, source->file, strlen(source->file));
+			frames[i].line = source->line;
+		}
+	}
+	if (from > 0 && !s->options.no_lines) { // without inlines: the line where the code comes from, as line tables say
+		const struct symbol_source *leaf = &chain->frames[0];
+		frames[0].file = leaf->file != NULL ? kept(s, leaf->file, strlen(leaf->file)) : NULL;
+		frames[0].line = leaf->line;
+	}
+	if (hit->name != NULL)
+		frames[result->count - 1].name = shown(s, hit->name, hit->length);
+	result->frames = frames;
+	result->has_source = chain->count > 0;
+}
+
+static const struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
+{
+	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
+	struct symbol_hit hit = { 0 };
+	struct symbol_chain chain;
+	chain.count = 0;
+	uint64_t addr = image_addr;
+	symbol_module_open(&entry->module);
+	bool has_addr = entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, image_addr, &addr);
+	bool found = has_addr && find_symbol(s, entry, addr, &hit);
+	if (has_addr && !hit.is_stub && find_chain(s, entry, addr, &chain) && !found) {
+		const struct symbol_source *last = &chain.frames[chain.count - 1];
+		hit.start = chain.start;
+		hit.name = last->linkage_name != NULL ? last->linkage_name : last->name;
+		hit.length = hit.name != NULL ? strlen(hit.name) : 0;
+		found = hit.name != NULL;
+	}
+	compose(s, result, &hit, &chain);
+	if (found) {
+		result->symbol_start = image_address(entry, hit.start);
+		result->linkage_name = kept(s, hit.name, hit.length);
+		result->module = hit.module != NULL ? kept(s, hit.module, hit.module_length) : NULL;
+	} else {
+		result->missing = has_addr ? entry->module.missing : SYMBOL_NOT_COVERED;
+	}
+	return result;
+}
+
+const struct symbol_result *symbolizer_lookup(struct symbolizer *s, uint32_t image, uint64_t image_addr)
+{
+	struct entry *entry = s->images.data[image];
+	bool is_new;
+	uint32_t index = *hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, &is_new);
+	if (is_new)
+		vec_push(&entry->results, resolve(s, entry, image_addr));
+	return entry->results.data[index];
+}
+
+void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr, const struct symbol_result *known)
+{
+	struct entry *entry = s->images.data[image];
+	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
+	struct symbol_frame *frames = arena_alloc(&s->arena, known->count * sizeof(*frames));
+	*result = *known;
+	for (size_t i = 0; i < known->count; i++) {
+		frames[i] = known->frames[i];
+		frames[i].name = frames[i].name != NULL ? kept(s, frames[i].name, strlen(frames[i].name)) : NULL;
+		frames[i].file = frames[i].file != NULL ? kept(s, frames[i].file, strlen(frames[i].file)) : NULL;
+	}
+	result->frames = frames;
+	result->linkage_name = known->linkage_name != NULL ? kept(s, known->linkage_name, strlen(known->linkage_name)) : NULL;
+	result->module = known->module != NULL ? kept(s, known->module, strlen(known->module)) : NULL;
+	bool is_new;
+	uint32_t *index = hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, &is_new);
+	if (is_new)
+		vec_push(&entry->results, result);
+	else
+		entry->results.data[*index] = result;
+}
+
+static int compare_queries(const void *a, const void *b)
+{
+	const struct symbol_query *x = a, *y = b;
+	if (x->image != y->image)
+		return x->image < y->image ? -1 : 1;
+	return x->image_addr < y->image_addr ? -1 : x->image_addr > y->image_addr;
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries, size_t count, double time_limit_s)
+{
+	if (count == 0)
+		return;
+	double start = time_limit_s > 0 ? now_s() : 0;
+	struct symbol_query *sorted = mem_resize(NULL, count, sizeof(*sorted));
+	memcpy(sorted, queries, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), compare_queries);
+	bool before = s->symbols_only;
+	for (size_t i = 0; i < count; i++) {
+		if (i > 0 && compare_queries(&sorted[i], &sorted[i - 1]) == 0)
+			continue;
+		if (time_limit_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
+			s->symbols_only = now_s() - start > time_limit_s;
+		symbolizer_lookup(s, sorted[i].image, sorted[i].image_addr);
+	}
+	s->symbols_only = before;
+	free(sorted);
+}
+
+struct symbol_image_status symbolizer_image_status(struct symbolizer *s, uint32_t image)
+{
+	const struct symbol_module *module = &s->images.data[image]->module;
+	struct symbol_image_status status = { .build_id = module->wanted.build_id, .missing = module->missing };
+	if (module->image != NULL) {
+		status.file = module->image->path;
+		if (status.build_id.size == 0)
+			status.build_id = module->image->build_id;
+	}
+	if (module->debug != NULL)
+		status.debug_file = module->debug->path;
+	if (status.missing == SYMBOL_NOT_COVERED) // symbols are there
+		status.missing = SYMBOL_FOUND;
+	return status;
+}
