@@ -30,7 +30,7 @@ int main(void)
 	check("_Z3fooi.cold", "foo(int) [clone .cold]");
 	check("_Z3fooi.constprop.0.isra.0", "foo(int) [clone .constprop.0] [clone .isra.0]");
 	check("_ZNSi10_M_extractIxEERSiRT_@plt", "std::istream& std::istream::_M_extract<long long>(long long&)@plt");
-	check("_ZNSsC1Ev@@GLIBCXX_3.4", "std::string::string()@@GLIBCXX_3.4");
+	check("_ZNSs6assignERKSs@@GLIBCXX_3.4", "std::string::assign(std::string const&)@@GLIBCXX_3.4");
 	check("_ZN3std4path10Components7as_path17hf5c3327ad0290fc8E", "std::path::Components::as_path");
 	check("_ZN4core3ptr71drop_in_place$LT$std..panicking..panic_handler..FormatStringPayload$GT$17h7c9e46daf0976d41E",
 	      "core::ptr::drop_in_place<std::panicking::panic_handler::FormatStringPayload>");
