@@ -36,6 +36,10 @@ bool procfs_synthesize(int32_t pid, bool with_threads, const void *sample_id_tra
 // MMAP records of the kernel and its modules (from /proc/kallsyms' _stext/_text and /proc/modules), pid -1, MISC_KERNEL, as perf writes them.
 // Reads only the few lines it needs. false: kptr_restrict (then a mapping from address 0 is still written).
 bool procfs_synthesize_kernel(const void *sample_id_trailer, size_t trailer_bytes, struct buf *out);
+// The same from files given by name (tests: other kernels' files).
+struct procfs_kernel_files { const char *kallsyms, *modules, *iomem; };
+bool procfs_synthesize_kernel_from(const struct procfs_kernel_files *files, const void *sample_id_trailer, size_t trailer_bytes,
+                                   struct buf *out);
 
 // Opens what a process has mapped, while it lives: map_files/START-END, else exe, else root/PATH, identity checked by inode (device and inode
 // of `dso`, when it has them) or build ID, with the rules for untrusted paths; else the ELF header, program headers, notes and eh_frame read
@@ -54,8 +58,11 @@ int procfs_open_below(int root_fd, const char *path);
 uint64_t procfs_stack_top(int32_t pid, uint64_t sp);
 // "0::/system.slice/…" of a pid: its cgroup2 path, or the perf_event hierarchy's where that is v1; false: none.
 bool procfs_cgroup_path(int32_t pid, char *path, size_t size);
+// The path in one line of /proc/PID/cgroup if it is of the hierarchy that perf's events follow (see above), inside `line`; else NULL.
+const char *procfs_cgroup_line(const char *line, bool *is_v1);
 // Numbers of the online CPUs.
-bool procfs_online_cpus(uint32_t **cpus, size_t *count, struct err *err);
+bool procfs_online_cpus(uint32_t **cpus, size_t *count, struct err *err); // ascending; the caller frees
+bool procfs_cpu_list_parse(const char *text, uint32_t **cpus, size_t *count); // "0-3,7"; false: not such a list
 // A number in a one-line file such as /proc/sys/kernel/perf_event_paranoid; `missing` when unreadable.
 long procfs_number(const char *path, long missing);
 

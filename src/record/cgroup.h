@@ -27,4 +27,19 @@ void cgroup_remove(struct cgroup *cgroup);
 // A container or pod ID's prefix found in /proc/*/cgroup: its path below the hierarchy's root. Ambiguity lists the candidates in err.
 bool cgroup_find_container(const char *prefix, char *path, size_t size, struct err *err);
 
+// What the above stand on; here so that tests can give them other hosts' files.
+
+struct cgroup_mount {
+	char point[4096]; // where it is mounted
+	char root[4096];  // which cgroup stands there: "/" unless it is a bind mount or a container without a cgroup namespace
+	bool is_v1;       // the perf_event hierarchy
+};
+// From a mountinfo (proc_pid_mountinfo(5)) and a cgroup file (cgroups(7)) of ourselves. Where a v1 perf_event hierarchy exists, events
+// follow that alone, mounted or not. `own` (4096 bytes): our cgroup's path in it.
+bool cgroup_mount_find(struct cgroup_mount *mount, char *own, const char *mountinfo, const char *cgroup_file, struct err *err);
+// The directory of a cgroup path as /proc/PID/cgroup gives it; false: not below this mount, or too long.
+bool cgroup_mount_directory(const struct cgroup_mount *mount, const char *path, char *directory, size_t size);
+// Length of the leading part of a cgroup path that ends with the component naming the container or pod; 0: none does.
+size_t cgroup_container_in_path(const char *path, const char *prefix);
+
 #endif

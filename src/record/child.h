@@ -16,6 +16,7 @@ struct child {
 	int error_fd;    // its exec's errno arrives here; closed by a successful exec
 	bool exited;
 	int wait_status;
+	const char *name; // argv[0], the caller's
 };
 
 // clone3(CLONE_INTO_CGROUP) where allowed, else fork and cgroup.procs. `cgroup` may be NULL. `stdout_to_stderr`: our output is a stream.

@@ -1,0 +1,320 @@
+#include "proc/procfs.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proc/procfs_read.h"
+
+// Numeric names of a folder; other entries of /proc are words.
+static bool read_ids(const char *path, struct procfs_ids *out)
+{
+	DIR *dir = opendir(path);
+	if (dir == NULL)
+		return false;
+	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+		char *end;
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		long id = strtol(entry->d_name, &end, 10);
+		if (*end == '\0' && id > 0 && id <= INT32_MAX)
+			vec_push(&out->ids, (int32_t)id);
+	}
+	closedir(dir);
+	return true;
+}
+
+bool procfs_pids(struct procfs_ids *out, struct err *err)
+{
+	vec_clear(&out->ids);
+	if (!read_ids("/proc", out))
+		return err_errno(err, STATUS_HOST, "reading /proc");
+	if (out->ids.count == 0)
+		return err_set(err, STATUS_HOST, "/proc lists no process: it is not mounted, or hidepid hides them all");
+	return true;
+}
+
+bool procfs_threads(int32_t pid, struct procfs_ids *out, struct err *err)
+{
+	char path[64];
+
+	vec_clear(&out->ids);
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/task", pid);
+	errno = 0;
+	if (!read_ids(path, out) && errno != ENOENT && errno != ESRCH)
+		return err_errno(err, STATUS_HOST, "reading %s", path);
+	if (out->ids.count == 0)
+		return err_set(err, STATUS_HOST, "no process has the pid %" PRId32, pid);
+	return true;
+}
+
+// Value of a "Name:\tvalue" line of /proc/PID/status; NULL: not there.
+static const char *status_field(const char *text, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n'), line = line != NULL ? line + 1 : NULL)
+		if (strncmp(line, name, length) == 0 && line[length] == ':')
+			return line + length + 1 + strspn(line + length + 1, " \t");
+	return NULL;
+}
+
+static int32_t status_number(const char *text, const char *name)
+{
+	const char *value = status_field(text, name);
+	return value != NULL ? (int32_t)strtol(value, NULL, 10) : 0;
+}
+
+// Last number of the NSpid line: the pid in the innermost pid namespace. *levels: how many there are.
+static int32_t innermost_ns_pid(const char *text, unsigned *levels)
+{
+	const char *at = status_field(text, "NSpid");
+	int32_t last = 0;
+
+	*levels = 0;
+	while (at != NULL && isdigit((unsigned char)*at)) {
+		char *end;
+		last = (int32_t)strtol(at, &end, 10);
+		(*levels)++;
+		at = end + strspn(end, " \t");
+	}
+	return last;
+}
+
+bool procfs_status(int32_t pid, struct procfs_status *out)
+{
+	char text[8192];
+	struct proc_stat stat;
+
+	memset(out, 0, sizeof(*out));
+	if (proc_read_of(pid, "status", text, sizeof(text)) <= 0)
+		return false;
+	out->pid = status_number(text, "Pid");
+	out->tgid = status_number(text, "Tgid");
+	out->parent_pid = status_number(text, "PPid");
+	out->threads = (uint32_t)status_number(text, "Threads");
+	const char *uids = status_field(text, "Uid"); // real, effective, saved, file system
+	unsigned real, effective;
+	if (uids != NULL && sscanf(uids, "%u %u", &real, &effective) == 2)
+		out->euid = (uid_t)effective;
+	unsigned levels;
+	out->ns_pid = innermost_ns_pid(text, &levels);
+	if (levels == 0) // before 4.1
+		out->ns_pid = out->pid;
+	// "Name" in status has backslashes and newlines escaped; comm is as the kernel's own records have it.
+	ssize_t length = proc_read_of(pid, "comm", out->comm, sizeof(out->comm));
+	if (length > 0 && out->comm[length - 1] == '\n')
+		out->comm[length - 1] = '\0';
+	// PF_KTHREAD, include/linux/sched.h: the same bit since 2.6.
+	out->is_kernel_thread = proc_stat_of(pid, &stat) && (stat.flags & 0x00200000) != 0;
+	return out->pid > 0;
+}
+
+bool procfs_pids_of_uid(uid_t uid, struct procfs_ids *out, struct err *err)
+{
+	struct procfs_ids all = { 0 };
+	char text[8192];
+	unsigned real, effective;
+
+	vec_clear(&out->ids);
+	if (!procfs_pids(&all, err)) {
+		vec_release(&all.ids);
+		return false;
+	}
+	for (size_t i = 0; i < all.ids.count; i++) {
+		if (proc_read_of(all.ids.data[i], "status", text, sizeof(text)) <= 0)
+			continue;
+		const char *uids = status_field(text, "Uid");
+		if (uids != NULL && sscanf(uids, "%u %u", &real, &effective) == 2 && effective == uid)
+			vec_push(&out->ids, all.ids.data[i]);
+	}
+	vec_release(&all.ids);
+	if (out->ids.count == 0)
+		return err_set(err, STATUS_HOST, "the user with uid %u has no process", (unsigned)uid);
+	return true;
+}
+
+// One pass over all parents, not /proc/PID/task/TID/children: that file may miss children that come and go while it is read.
+bool procfs_descendants(int32_t pid, struct procfs_ids *out)
+{
+	struct procfs_ids all = { 0 };
+	VEC(int32_t) parents = { 0 };
+	struct proc_stat stat;
+
+	vec_clear(&out->ids);
+	if (!procfs_pids(&all, NULL)) {
+		vec_release(&all.ids);
+		return false;
+	}
+	for (size_t i = 0; i < all.ids.count; i++)
+		vec_push(&parents, proc_stat_of(all.ids.data[i], &stat) ? stat.parent_pid : 0);
+	int32_t parent = pid;
+	for (size_t next = 0;; next++) {
+		for (size_t i = 0; i < all.ids.count; i++) {
+			if (parents.data[i] != parent || all.ids.data[i] == pid)
+				continue;
+			parents.data[i] = -1; // taken; a reused number cannot lead round in a circle
+			vec_push(&out->ids, all.ids.data[i]);
+		}
+		if (next == out->ids.count)
+			break;
+		parent = out->ids.data[next];
+	}
+	vec_release(&all.ids);
+	vec_release(&parents);
+	return out->ids.count > 0;
+}
+
+uint64_t procfs_cpu_ns(int32_t pid)
+{
+	struct proc_stat stat;
+	long ticks_per_second = sysconf(_SC_CLK_TCK);
+
+	if (!proc_stat_of(pid, &stat) || ticks_per_second <= 0)
+		return 0;
+	return (stat.user_ticks + stat.system_ticks) * (1000000000u / (uint64_t)ticks_per_second);
+}
+
+bool procfs_pids_of_ns_pid(int32_t ns_pid, struct procfs_ids *out)
+{
+	struct procfs_ids all = { 0 };
+	char text[8192];
+	unsigned levels;
+
+	vec_clear(&out->ids);
+	procfs_pids(&all, NULL);
+	for (size_t i = 0; i < all.ids.count; i++)
+		if (proc_read_of(all.ids.data[i], "status", text, sizeof(text)) > 0 && innermost_ns_pid(text, &levels) == ns_pid && levels > 1)
+			vec_push(&out->ids, all.ids.data[i]);
+	vec_release(&all.ids);
+	return out->ids.count > 0;
+}
+
+uint64_t procfs_stack_top(int32_t pid, uint64_t sp)
+{
+	struct proc_lines lines;
+	struct proc_mapping mapping;
+	char path[64];
+	uint64_t top = 0;
+	size_t length;
+
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
+	if (!proc_lines_open(&lines, path))
+		return 0;
+	for (char *line; top == 0 && (line = proc_lines_next(&lines, &length)) != NULL;) {
+		if (!proc_mapping_parse(line, &mapping) || sp >= mapping.end)
+			continue;
+		if (sp < mapping.start)
+			break; // ascending: nothing holds it
+		top = mapping.end;
+	}
+	proc_lines_close(&lines);
+	return top;
+}
+
+// The line of /proc/PID/cgroup that counts: "N:…,perf_event,…:PATH" where that is a v1 hierarchy, for then events follow it and no other;
+// else "0::PATH" (cgroups(7)).
+bool procfs_cgroup_path(int32_t pid, char *path, size_t size)
+{
+	struct proc_lines lines;
+	char name[64];
+	size_t length;
+	bool found = false;
+
+	snprintf(name, sizeof(name), "/proc/%" PRId32 "/cgroup", pid);
+	if (!proc_lines_open(&lines, name))
+		return false;
+	for (char *line; (line = proc_lines_next(&lines, &length)) != NULL;) {
+		bool is_v1;
+		const char *at = procfs_cgroup_line(line, &is_v1);
+		if (at == NULL || (found && !is_v1) || strlen(at) >= size)
+			continue;
+		strcpy(path, at);
+		found = true;
+		if (is_v1)
+			break;
+	}
+	proc_lines_close(&lines);
+	return found;
+}
+
+const char *procfs_cgroup_line(const char *line, bool *is_v1)
+{
+	const char *controllers = strchr(line, ':');
+	const char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+
+	if (path == NULL || path[1] != '/')
+		return NULL;
+	controllers++;
+	*is_v1 = false;
+	if (controllers == path && line[0] == '0' && line[1] == ':')
+		return path + 1;
+	for (const char *word = controllers; word < path;) {
+		size_t length = strcspn(word, ",:");
+		if (length == strlen("perf_event") && strncmp(word, "perf_event", length) == 0) {
+			*is_v1 = true;
+			return path + 1;
+		}
+		word += length + 1;
+	}
+	return NULL;
+}
+
+// "0-3,7" as the kernel prints CPU lists (Documentation/admin-guide/kernel-parameters.rst, cpu lists).
+bool procfs_cpu_list_parse(const char *text, uint32_t **cpus, size_t *count)
+{
+	VEC(uint32_t) list = { 0 };
+	const char *at = text;
+
+	while (isdigit((unsigned char)*at)) {
+		char *end;
+		unsigned long first = strtoul(at, &end, 10), last = first;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (last < first || last >= 65536) // NR_CPUS is at most 8192 today
+			break;
+		for (unsigned long cpu = first; cpu <= last; cpu++)
+			vec_push(&list, (uint32_t)cpu);
+		at = *end == ',' ? end + 1 : end;
+	}
+	if (list.count == 0 || (*at != '\0' && *at != '\n')) {
+		vec_release(&list);
+		return false;
+	}
+	*cpus = list.data;
+	*count = list.count;
+	return true;
+}
+
+bool procfs_online_cpus(uint32_t **cpus, size_t *count, struct err *err)
+{
+	char text[8192];
+
+	if (proc_read("/sys/devices/system/cpu/online", text, sizeof(text)) > 0 && procfs_cpu_list_parse(text, cpus, count))
+		return true;
+	// Without sysfs (a bare container): as many as the C library counts, numbered from 0.
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	if (online <= 0)
+		return err_set(err, STATUS_HOST, "the online CPUs are not to be learnt: /sys/devices/system/cpu/online cannot be read");
+	*cpus = mem_zero((size_t)online, sizeof(**cpus));
+	*count = (size_t)online;
+	for (size_t i = 0; i < *count; i++)
+		(*cpus)[i] = (uint32_t)i;
+	return true;
+}
+
+long procfs_number(const char *path, long missing)
+{
+	char text[64], *end;
+
+	if (proc_read(path, text, sizeof(text)) <= 0)
+		return missing;
+	errno = 0;
+	long value = strtol(text, &end, 10);
+	return end == text || errno != 0 ? missing : value;
+}

@@ -1,0 +1,44 @@
+// How procfs*.c read the files of /proc: whole and small, or line by line whatever their length. For these files alone.
+#ifndef PERFSAMPLE_PROC_PROCFS_READ_H
+#define PERFSAMPLE_PROC_PROCFS_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+// Reads at most size - 1 bytes of a file that the kernel makes; NUL-terminated. -1 with errno.
+ssize_t proc_read(const char *path, char *text, size_t size);
+// proc_read of /proc/PID/NAME.
+ssize_t proc_read_of(int32_t pid, const char *name, char *text, size_t size);
+
+// Lines of a file, one at a time, without reading further than needed. Lines beyond 64 KiB are skipped: nothing of /proc has them.
+struct proc_lines {
+	int fd;
+	struct buf buf;
+	size_t at;
+	bool ended;
+	uint64_t bytes_read;
+};
+bool proc_lines_open(struct proc_lines *lines, const char *path); // false with errno
+char *proc_lines_next(struct proc_lines *lines, size_t *length);  // without its newline; valid until the next call; NULL: no more
+void proc_lines_close(struct proc_lines *lines);
+
+// One line of /proc/PID/maps (proc_pid_maps(5)).
+struct proc_mapping {
+	uint64_t start, end, pgoff, inode;
+	uint32_t major, minor;
+	uint32_t protection; // PROT_*
+	bool is_shared;
+	char *path;          // "" when there is none; inside the line, "\012" (the only escape of seq_path here) turned back into a newline
+};
+bool proc_mapping_parse(char *line, struct proc_mapping *out); // false: not such a line
+
+// Fields 4, 9, 14 and 15 of /proc/PID/stat (proc_pid_stat(5)): the command's name may hold blanks and parentheses.
+struct proc_stat { int32_t parent_pid; uint32_t flags; uint64_t user_ticks, system_ticks; };
+bool proc_stat_parse(const char *text, struct proc_stat *out);
+bool proc_stat_of(int32_t pid, struct proc_stat *out);
+
+#endif
