@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
 // struct clone_args of include/uapi/linux/sched.h (5.7) up to `cgroup`, which older libc headers lack.
 struct clone_request {
 	uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
@@ -193,14 +195,33 @@ bool child_start(struct child *child, char *const *argv, const struct cgroup *cg
 	return true;
 }
 
+// execvp answers EACCES as soon as one folder of PATH could not be searched, even when no folder holds the name.
+static bool is_in_path(const char *name)
+{
+	const char *at = getenv("PATH");
+	bool found = false;
+
+	while (at != NULL && !found) {
+		size_t length = strcspn(at, ":");
+		char *file = mem_printf("%.*s/%s", length > 0 ? (int)length : 1, length > 0 ? at : ".", name);
+		found = access(file, F_OK) == 0;
+		free(file);
+		at = at[length] == ':' ? at + length + 1 : NULL;
+	}
+	return found;
+}
+
 // Why exec failed, in words and as a status. A script whose interpreter is missing is ENOENT too, but the command was found.
 static bool exec_failed(const char *name, int error, struct err *err)
 {
-	bool is_there = strchr(name, '/') != NULL && access(name, F_OK) == 0;
+	bool is_path = strchr(name, '/') != NULL, is_there = is_path ? access(name, F_OK) == 0 : is_in_path(name);
+
+	if (error == EACCES && !is_path && !is_there)
+		error = ENOENT;
 	if (error == ENOENT && is_there)
 		return err_set(err, STATUS_CANNOT_RUN, "%s cannot be run: its interpreter or loader is not there", name);
 	if (error == ENOENT || error == ENOTDIR)
-		return err_set(err, STATUS_NOT_FOUND, "%s: %s", name, strchr(name, '/') != NULL ? strerror(error) : "command not found");
+		return err_set(err, STATUS_NOT_FOUND, "%s: %s", name, is_path ? strerror(error) : "command not found");
 	return err_set(err, STATUS_CANNOT_RUN, "%s cannot be run: %s", name, strerror(error));
 }
 
