@@ -17,9 +17,13 @@ struct export_input {
 	size_t rows;                       // of function rows to show; 0: all
 	bool color, wide;
 	bool inlines, kernel_marks, addrs, with_pid, with_tid; // folded
+	bool inline_marks;                 // folded: "_[i]" behind inlined functions, for flame graphs
+	bool idle;                         // folded: samples of pid 0 too
+	uint32_t event;                    // folded: index of the event whose samples are counted
+	bool header, hide_calls;           // script: --header, -G
+	size_t first_sample, sample_count; // script: a slice, so that long outputs are written in pieces; count 0: all
 	const char *explain;               // text: the row to explain, or NULL
 	const char *fields;                // script's -F, or NULL
-	bool callers_first;                // script's -G off, …
 };
 
 struct exporter {
