@@ -1,0 +1,32 @@
+// The events of a perf.data that is being read: attrs, ids, and which event a record belongs to. Inside perfdata/ only.
+#ifndef PERFSAMPLE_PERFDATA_EVENT_TABLE_H
+#define PERFSAMPLE_PERFDATA_EVENT_TABLE_H
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "perfdata/reader.h"
+
+struct event_table {
+	struct arena *arena; // for names
+	VEC(struct reader_event *) events;
+	struct hash_map by_id;
+	bool swap;
+	bool one_layout; // all events' records are laid out alike
+};
+
+enum { EVENTS_MOST = 16384, EVENT_IDS_MOST = 1 << 24 };
+
+// Adds an event from the attr's bytes as they stand in the file (any size), without ids.
+struct reader_event *event_table_add(struct event_table *table, struct bytes attr);
+void event_table_add_id(struct event_table *table, size_t event, uint64_t id);
+void event_table_release(struct event_table *table);
+// The event of the record at `header` (header in host order, body as in the file). Those that do not tell are of event 0.
+size_t event_table_find(const struct event_table *table, const struct perf_event_header *header);
+struct reader_event *event_table_by_id(const struct event_table *table, uint64_t id); // NULL: no such id
+// A name made from type and config, in perf's words where it has one.
+char *event_name(const struct perf_event_attr *attr, struct arena *arena);
+// Host order, zero-extended or cut to our struct. `attr` are the bytes of the attr alone.
+void event_attr_decode(struct perf_event_attr *out, struct bytes attr);
+
+#endif

@@ -1,0 +1,107 @@
+#include "perfdata/input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { CHUNK_BYTES = 1 << 20, PIECE_BYTES = 1 << 16 };
+
+bool input_open(struct input *input, int fd, struct err *err)
+{
+	struct stat st;
+	*input = (struct input){ .fd = fd, .limit = UINT64_MAX, .file_size = UINT64_MAX };
+	if (fstat(fd, &st) != 0)
+		return err_errno(err, STATUS_INPUT, "reading");
+	if (S_ISREG(st.st_mode))
+		input->file_size = (uint64_t)st.st_size;
+	input->buffer = mem_alloc(CHUNK_BYTES + PIECE_BYTES);
+	return true;
+}
+
+void input_close(struct input *input)
+{
+	if (input->fd >= 0)
+		close(input->fd);
+	free(input->buffer);
+	*input = (struct input){ .fd = -1 };
+}
+
+bool input_seek(struct input *input, uint64_t offset, uint64_t limit, struct err *err)
+{
+	if (offset > INT64_MAX || lseek(input->fd, (off_t)offset, SEEK_SET) < 0)
+		return err_errno(err, STATUS_INPUT, "going to offset 0x%llx", (unsigned long long)offset);
+	input->begin = input->end = 0;
+	input->offset = offset;
+	input->limit = limit;
+	input->at_end = false;
+	return true;
+}
+
+// The unread bytes up to the limit.
+static size_t unread(const struct input *input)
+{
+	size_t size = input->end - input->begin;
+	uint64_t room = input->limit > input->offset ? input->limit - input->offset : 0;
+	return size < room ? size : (size_t)room;
+}
+
+static bool read_chunk(struct input *input, struct err *err)
+{
+	for (;;) {
+		ssize_t n = read(input->fd, input->buffer + input->end, CHUNK_BYTES);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, STATUS_INPUT, "reading at offset 0x%llx",
+			                 (unsigned long long)(input->offset + (input->end - input->begin)));
+		input->end += (size_t)n;
+		input->at_end = n == 0;
+		return true;
+	}
+}
+
+uint8_t *input_peek(struct input *input, size_t need, size_t *available, struct err *err)
+{
+	while (unread(input) < need && !input->at_end && input->offset + (input->end - input->begin) < input->limit) {
+		// What is left (less than a piece) goes to the front, so records of multiples of 8 bytes stay aligned.
+		memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);
+		input->end -= input->begin;
+		input->begin = 0;
+		if (!read_chunk(input, err))
+			return NULL;
+	}
+	*available = unread(input);
+	return input->buffer + input->begin;
+}
+
+bool input_skip(struct input *input, uint64_t size, struct err *err)
+{
+	while (size > 0) {
+		size_t here = unread(input);
+		if (here > 0) {
+			size_t step = size < here ? (size_t)size : here;
+			input->begin += step;
+			input->offset += step;
+			size -= step;
+			continue;
+		}
+		if (input->at_end || input->offset >= input->limit)
+			return true;
+		uint64_t end = input->limit < input->file_size ? input->limit : input->file_size;
+		if (input->file_size != UINT64_MAX && input->end == input->begin && input->offset < end) {
+			uint64_t step = size < end - input->offset ? size : end - input->offset;
+			if (!input_seek(input, input->offset + step, input->limit, err))
+				return false;
+			size -= step;
+			continue;
+		}
+		size_t available;
+		if (input_peek(input, 1, &available, err) == NULL)
+			return false;
+	}
+	return true;
+}

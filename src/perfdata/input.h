@@ -1,0 +1,32 @@
+// A file or stream read front to back with read(2) in chunks of 1 MiB: memory does not grow with it. Inside perfdata/ only.
+#ifndef PERFSAMPLE_PERFDATA_INPUT_H
+#define PERFSAMPLE_PERFDATA_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct input {
+	int fd;             // owned
+	uint8_t *buffer;
+	size_t begin, end;  // unread bytes in the buffer
+	uint64_t offset;    // in the file, of buffer[begin]
+	uint64_t limit;     // offset behind the last byte that counts; UINT64_MAX: the end of the file
+	uint64_t file_size; // UINT64_MAX for a stream
+	bool at_end;        // the file has no more
+};
+
+// Takes the descriptor over. A regular file is read from `offset`, which a stream must not ask for.
+bool input_open(struct input *input, int fd, struct err *err);
+void input_close(struct input *input);
+// Regular files: goes on reading at `offset`.
+bool input_seek(struct input *input, uint64_t offset, uint64_t limit, struct err *err);
+// Makes up to `need` (at most 64 KiB) bytes available in one piece and returns where; *available says how many there are: fewer than
+// `need` only at the end. NULL: reading failed. The bytes may be changed in place.
+uint8_t *input_peek(struct input *input, size_t need, size_t *available, struct err *err);
+// Goes past `size` bytes, read or not; what lies past the end is the end.
+bool input_skip(struct input *input, uint64_t size, struct err *err);
+
+#endif
