@@ -54,6 +54,11 @@ void event_attr_decode(struct perf_event_attr *out, struct bytes in)
 	}
 }
 
+static bool same_layout(const struct perf_event_attr *a, const struct perf_event_attr *b)
+{
+	return a->sample_type == b->sample_type && a->sample_id_all == b->sample_id_all;
+}
+
 struct reader_event *event_table_add(struct event_table *table, struct bytes attr)
 {
 	struct reader_event *event = NEW(struct reader_event);
@@ -63,10 +68,12 @@ struct reader_event *event_table_add(struct event_table *table, struct bytes att
 	event->name = event_name(&event->attr, table->arena);
 	event->group_leader = -1;
 	vec_push(&table->events, event);
-	const struct perf_event_attr *first = &table->events.data[0]->attr;
-	table->one_layout = table->events.count == 1 ||
-	                    (table->one_layout && first->sample_type == event->attr.sample_type && first->read_format == event->attr.read_format &&
-	                     first->sample_id_all == event->attr.sample_id_all);
+	for (size_t i = 0; i < table->layout_count; i++) {
+		if (same_layout(&table->events.data[table->layouts[i]]->attr, &event->attr))
+			return event;
+	}
+	if (table->layout_count < sizeof(table->layouts) / sizeof(*table->layouts))
+		table->layouts[table->layout_count++] = table->events.count - 1;
 	return event;
 }
 
@@ -88,13 +95,12 @@ void event_table_release(struct event_table *table)
 
 size_t event_table_find(const struct event_table *table, const struct perf_event_header *header)
 {
-	size_t layouts = table->one_layout ? 1 : table->events.count;
 	if (table->events.count < 2)
 		return 0;
 	// PERF_SAMPLE_IDENTIFIER stands at the same place in every layout. Without it an id is believed where the layout that
 	// tells its place is that of the event it names.
-	for (size_t i = 0; i < layouts; i++) {
-		const struct reader_event *event = table->events.data[i];
+	for (size_t i = 0; i < table->layout_count; i++) {
+		const struct reader_event *event = table->events.data[table->layouts[i]];
 		uint64_t id;
 		if (!record_peek_id(&event->layout, header, &id))
 			continue;
@@ -102,8 +108,7 @@ size_t event_table_find(const struct event_table *table, const struct perf_event
 		if (found == NULL)
 			continue;
 		const struct reader_event *named = table->events.data[*found];
-		if (table->one_layout || (event->attr.sample_type & named->attr.sample_type & PERF_SAMPLE_IDENTIFIER) != 0 ||
-		    event->attr.sample_type == named->attr.sample_type)
+		if (same_layout(&event->attr, &named->attr) || (event->attr.sample_type & named->attr.sample_type & PERF_SAMPLE_IDENTIFIER) != 0)
 			return *found;
 	}
 	return 0;

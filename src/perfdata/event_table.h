@@ -12,7 +12,8 @@ struct event_table {
 	VEC(struct reader_event *) events;
 	struct hash_map by_id;
 	bool swap;
-	bool one_layout; // all events' records are laid out alike
+	size_t layouts[16]; // one event for each way in which records are laid out (more ways than that are not told apart)
+	size_t layout_count;
 };
 
 enum { EVENTS_MOST = 16384, EVENT_IDS_MOST = 1 << 24 };

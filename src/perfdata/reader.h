@@ -44,6 +44,7 @@ struct reader_caveats { // what was unusual; the report says each
 	uint64_t skipped_bytes;    // by --salvage
 	uint64_t first_skipped_at; // file offset
 	char text[256];            // of the first thing salvaged
+	char feature[256];         // of the first feature that could not be read; the records do not depend on any
 };
 
 struct reader;
@@ -56,6 +57,9 @@ size_t reader_event_count(const struct reader *reader);
 const struct reader_event *reader_event_at(const struct reader *reader, size_t index);
 const struct reader_features *reader_features(const struct reader *reader);
 const struct reader_caveats *reader_caveats(const struct reader *reader);
+
+// perf.data folders hold a file per thread of perf: FINISHED_ROUND then says nothing about the order of the whole.
+bool reader_is_folder(const struct reader *reader);
 
 enum reader_next { READER_RECORD, READER_END, READER_ERROR };
 // The next record, decoded. *event: index of the event it belongs to (0 when the record does not tell). Valid until the next call.

@@ -1,0 +1,408 @@
+#include "perfdata/reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "perfdata/reader_open.h"
+
+enum {
+	RECORD_BYTES_MOST = 1 << 16,
+	SIMPLEPERF_FIRST_TYPE = 32768, // Android's simpleperf numbers its own records from here; their sizes have 32 bits, the
+	                               // upper half in `misc` (system/extras/simpleperf/record.h)
+};
+
+bool reader_open(struct reader **out, const char *path, bool salvage, struct err *err)
+{
+	struct reader *reader = NEW(struct reader);
+	reader->path = mem_string(path);
+	reader->salvage = salvage;
+	reader->input.fd = -1;
+	reader->events.arena = &reader->arena;
+	reader->copy = mem_alloc(RECORD_BYTES_MOST);
+	*out = NULL;
+	if (!reader_open_layout(reader, err)) {
+		err_context(err, "reading %s", path);
+		reader_free(reader);
+		return false;
+	}
+	*out = reader;
+	return true;
+}
+
+void reader_free(struct reader *reader)
+{
+	if (reader == NULL)
+		return;
+	input_close(&reader->input);
+	inflate_free(reader->inflate);
+	event_table_release(&reader->events);
+	features_release(&reader->features);
+	arena_release(&reader->arena);
+	for (size_t i = 0; i < reader->parts.count; i++)
+		free(reader->parts.data[i]);
+	vec_release(&reader->parts);
+	free(reader->copy);
+	free(reader->path);
+	free(reader);
+}
+
+size_t reader_event_count(const struct reader *reader)
+{
+	return reader->events.events.count;
+}
+
+const struct reader_event *reader_event_at(const struct reader *reader, size_t index)
+{
+	return reader->events.events.data[index];
+}
+
+const struct reader_features *reader_features(const struct reader *reader)
+{
+	return &reader->features;
+}
+
+const struct reader_caveats *reader_caveats(const struct reader *reader)
+{
+	return &reader->caveats;
+}
+
+bool reader_is_folder(const struct reader *reader)
+{
+	return reader->is_folder;
+}
+
+// ---------------------------------------------------------------- the next whole record
+
+enum take { TAKE_RECORD, TAKE_AGAIN, TAKE_END, TAKE_ERROR };
+
+static uint32_t header_at(const struct reader *reader, const uint8_t *at, struct perf_event_header *header)
+{
+	memcpy(header, at, sizeof(*header));
+	if (reader->swap) {
+		header->type = __builtin_bswap32(header->type);
+		header->misc = __builtin_bswap16(header->misc);
+		header->size = __builtin_bswap16(header->size);
+	}
+	return header->type >= SIMPLEPERF_FIRST_TYPE ? (uint32_t)header->misc << 16 | header->size : header->size;
+}
+
+static void skipped(struct reader *reader, uint64_t offset, uint64_t bytes, const char *why)
+{
+	if (reader->caveats.text[0] == '\0') {
+		reader->caveats.first_skipped_at = offset;
+		snprintf(reader->caveats.text, sizeof(reader->caveats.text), "%.255s", why);
+	}
+	reader->caveats.skipped_bytes += bytes;
+}
+
+static bool plausible(const struct reader *reader, const uint8_t *at)
+{
+	struct perf_event_header header;
+	uint32_t size = header_at(reader, at, &header);
+	bool known = (header.type >= 1 && header.type <= RECORD_KERNEL_LAST) ||
+	             (header.type >= RECORD_USER_HEADER_ATTR && header.type <= RECORD_USER_COMPRESSED2);
+	return known && size >= sizeof(header) && size % 8 == 0;
+}
+
+// Goes forward to where a record may start again: a known type with a fitting size, and the like behind it.
+static enum take resync(struct reader *reader, const struct err *why, struct err *err)
+{
+	uint64_t from = reader->input.offset;
+	for (;;) {
+		size_t available;
+		if (!input_skip(&reader->input, 8, err))
+			return TAKE_ERROR;
+		uint8_t *at = input_peek(&reader->input, sizeof(struct perf_event_header), &available, err);
+		if (at == NULL)
+			return TAKE_ERROR;
+		bool good = available < sizeof(struct perf_event_header);
+		if (!good && plausible(reader, at)) {
+			struct perf_event_header header;
+			uint32_t size = header_at(reader, at, &header);
+			at = input_peek(&reader->input, size + sizeof(header) <= RECORD_BYTES_MOST ? size + sizeof(header) : RECORD_BYTES_MOST,
+			                &available, err);
+			if (at == NULL)
+				return TAKE_ERROR;
+			good = available < size + sizeof(header) ? available == size : plausible(reader, at + size);
+		}
+		if (good) {
+			skipped(reader, from, reader->input.offset - from, why->text);
+			return TAKE_AGAIN;
+		}
+	}
+}
+
+// Bytes that make no sense. In the tail of a recording that was killed that is its end.
+static enum take damaged(struct reader *reader, const struct err *why, struct err *err)
+{
+	if (reader->in_tail)
+		return TAKE_END;
+	if (reader->salvage)
+		return resync(reader, why, err);
+	*err = *why;
+	return TAKE_ERROR;
+}
+
+static enum take take_inflated(struct reader *reader, struct perf_event_header *header, uint8_t **body, struct err *err)
+{
+	size_t available = 0;
+	struct err why = { 0 };
+	uint8_t *at = inflate_peek(reader->inflate, sizeof(*header), &available, &why);
+	uint32_t size = 0;
+	if (at != NULL && available >= sizeof(*header)) {
+		size = header_at(reader, at, header);
+		if (size < sizeof(*header))
+			err_set(&why, STATUS_INPUT, "inside the compressed record: size %u below %zu", size, sizeof(*header));
+		else if (size > RECORD_BYTES_MOST) // simpleperf compresses none of its own
+			err_set(&why, STATUS_INPUT, "inside the compressed record: size %u above %d", size, RECORD_BYTES_MOST);
+		else
+			at = inflate_peek(reader->inflate, size, &available, &why);
+	}
+	if (why.text[0] != '\0') {
+		inflate_free(reader->inflate);
+		reader->inflate = NULL;
+		if (!reader->salvage) {
+			*err = why;
+			return TAKE_ERROR;
+		}
+		skipped(reader, reader->offset, available, why.text);
+		return TAKE_AGAIN;
+	}
+	if (available < sizeof(*header) || available < size)
+		return TAKE_END; // the rest comes in the next COMPRESSED record
+	reader->skip_inflate = size;
+	*body = at;
+	return TAKE_RECORD;
+}
+
+static enum take end_of_part(struct reader *reader, size_t left, struct err *err)
+{
+	struct input *input = &reader->input;
+	size_t inflated = 0;
+	if (reader->inflate != NULL && inflate_peek(reader->inflate, 1, &inflated, NULL) != NULL && inflated > 0)
+		reader->caveats.cut_off = true;
+	if (reader->may_have_tail && !reader->in_tail && left == 0 && input->offset < input->file_size) {
+		reader->in_tail = true;
+		return input_seek(input, input->offset, UINT64_MAX, err) ? TAKE_AGAIN : TAKE_ERROR;
+	}
+	if (left > 0)
+		reader->caveats.cut_off = true;
+	bool more;
+	if (!reader_open_part(reader, &more, err))
+		return TAKE_ERROR;
+	return more ? TAKE_AGAIN : TAKE_END;
+}
+
+// Data that stands behind a record without belonging to its size.
+static uint64_t trailing_bytes(const struct reader *reader, const struct perf_event_header *header, const uint8_t *body)
+{
+	struct bytes in = bytes_of(body + sizeof(*header), header->size - sizeof(*header));
+	in.swap = reader->swap;
+	if (header->type == RECORD_USER_AUXTRACE)
+		return bytes_u64(&in);
+	if (header->type == RECORD_USER_TRACING_DATA && reader->is_pipe)
+		return bytes_u32(&in);
+	return 0;
+}
+
+static enum take take_from_input(struct reader *reader, struct perf_event_header *header, uint8_t **body, struct err *err)
+{
+	size_t available;
+	uint8_t *at = input_peek(&reader->input, sizeof(*header), &available, err);
+	if (at == NULL)
+		return TAKE_ERROR;
+	reader->offset = reader->input.offset;
+	if (available < sizeof(*header))
+		return end_of_part(reader, available, err);
+	uint32_t size = header_at(reader, at, header);
+	struct err why = { 0 };
+	if (size < sizeof(*header)) {
+		err_set(&why, STATUS_INPUT, "size %u below %zu", size, sizeof(*header));
+		return damaged(reader, &why, err);
+	}
+	if (header->type == 0) {
+		err_set(&why, STATUS_INPUT, "type 0, expected 1 or more");
+		return damaged(reader, &why, err);
+	}
+	if (header->type >= SIMPLEPERF_FIRST_TYPE) {
+		reader->caveats.unknown_records++;
+		reader->skip_input = size;
+		return TAKE_AGAIN;
+	}
+	at = input_peek(&reader->input, size, &available, err);
+	if (at == NULL)
+		return TAKE_ERROR;
+	if (available < size) {
+		const struct input *input = &reader->input;
+		if (input->limit < input->file_size && !reader->salvage)
+			return err_set(err, STATUS_INPUT, "%u bytes, expected %zu at most: the data section ends at 0x%" PRIx64, size, available, input->limit),
+			       TAKE_ERROR;
+		return end_of_part(reader, available, err);
+	}
+	reader->skip_input = size + trailing_bytes(reader, header, at);
+	if (reader->skip_input < size)
+		reader->skip_input = UINT64_MAX;
+	*body = at;
+	return TAKE_RECORD;
+}
+
+static bool finish_last(struct reader *reader, struct err *err)
+{
+	if (reader->skip_inflate > 0)
+		inflate_skip(reader->inflate, reader->skip_inflate);
+	uint64_t skip = reader->skip_input, from = reader->input.offset;
+	reader->skip_inflate = 0;
+	reader->skip_input = 0;
+	if (skip == 0)
+		return true;
+	if (!input_skip(&reader->input, skip, err))
+		return false;
+	if (reader->input.offset - from < skip)
+		reader->caveats.cut_off = true;
+	return true;
+}
+
+// ---------------------------------------------------------------- records that are the reader's own
+
+static bool update_event(struct reader *reader, struct bytes body)
+{
+	uint64_t kind = bytes_u64(&body), id = bytes_u64(&body);
+	struct reader_event *event = event_table_by_id(&reader->events, id);
+	size_t length = strnlen((const char *)body.at, bytes_left(&body));
+	if (kind == EVENT_UPDATE_NAME && event != NULL && length > 0 && !body.bad)
+		event->name = arena_string(&reader->arena, (const char *)body.at, length);
+	return true;
+}
+
+static bool take_compressed(struct reader *reader, struct bytes body, bool second, struct err *err)
+{
+	if (reader->skip_inflate > 0)
+		return err_set(err, STATUS_INPUT, "a compressed record inside another");
+	if (second) { // u64 size of the data, which is padded
+		uint64_t size = bytes_u64(&body);
+		if (size > bytes_left(&body))
+			return err_set(err, STATUS_INPUT, "compressed data of %" PRIu64 " bytes, %zu are left", size, bytes_left(&body));
+		body = bytes_sub(&body, (size_t)size);
+	}
+	if (reader->inflate == NULL)
+		reader->inflate = inflate_new();
+	inflate_feed(reader->inflate, body.at, bytes_left(&body));
+	return true;
+}
+
+static bool interpret(struct reader *reader, const struct perf_event_header *header, uint8_t *bytes, struct err *err)
+{
+	struct bytes body = bytes_of(bytes + sizeof(*header), header->size - sizeof(*header));
+	body.swap = reader->swap;
+	switch (header->type) {
+	case RECORD_USER_HEADER_ATTR:
+		return reader->is_pipe ? reader_add_attr(reader, body, err) : true;
+	case RECORD_USER_EVENT_UPDATE:
+		return update_event(reader, body);
+	case RECORD_USER_HEADER_FEATURE: {
+		uint64_t feature = bytes_u64(&body);
+		if (feature >= FEATURE_BITS || feature == FEATURE_NAMES || body.bad)
+			return true;
+		reader->features.bits[feature / 64] |= 1ull << (feature % 64);
+		struct err ignored = { 0 };
+		if (!feature_read(&reader->features, &reader->events, &reader->arena, (unsigned)feature, body, &ignored) &&
+		    reader->caveats.feature[0] == '\0')
+			snprintf(reader->caveats.feature, sizeof(reader->caveats.feature), "at 0x%" PRIx64 ": %.200s", reader->offset, ignored.text);
+		return true;
+	}
+	case RECORD_USER_BUILD_ID: {
+		struct bytes whole = bytes_of(bytes, header->size);
+		// The header is in host order already; only its size is looked at.
+		struct perf_event_header raw = *header;
+		if (reader->swap) {
+			raw.misc = __builtin_bswap16(raw.misc);
+			raw.size = __builtin_bswap16(raw.size);
+		}
+		memcpy(bytes, &raw, sizeof(raw));
+		whole.swap = reader->swap;
+		(void)feature_read_build_id(&reader->features, &reader->arena, &whole);
+		memcpy(bytes, header, sizeof(*header));
+		return true;
+	}
+	case RECORD_USER_COMPRESSED:
+	case RECORD_USER_COMPRESSED2:
+		return take_compressed(reader, body, header->type == RECORD_USER_COMPRESSED2, err);
+	default:
+		return true;
+	}
+}
+
+// ---------------------------------------------------------------- decoding
+
+// Puts the header into host order where it stands, and the record where 64-bit words may be read.
+static uint8_t *settle(struct reader *reader, const struct perf_event_header *header, uint8_t *bytes)
+{
+	if ((uintptr_t)bytes % 8 != 0) {
+		memcpy(reader->copy, bytes, header->size);
+		bytes = (uint8_t *)reader->copy;
+	}
+	memcpy(bytes, header, sizeof(*header));
+	return bytes;
+}
+
+static bool decode(struct reader *reader, const struct perf_event_header *header, uint8_t *bytes, struct record *record, size_t *event,
+                   struct err *err)
+{
+	static const struct record_layout no_layout;
+	*event = 0;
+	if (header->type >= RECORD_USER_HEADER_ATTR) {
+		struct record_layout plain = no_layout;
+		plain.swap = reader->swap;
+		return interpret(reader, header, bytes, err) && record_decode(&plain, bytes, header->size, record, err);
+	}
+	if (reader->events.events.count == 0)
+		return err_set(err, STATUS_INPUT, "type %u before the first HEADER_ATTR", header->type);
+	*event = event_table_find(&reader->events, (const struct perf_event_header *)(const void *)bytes);
+	return record_decode(&reader->events.events.data[*event]->layout, bytes, header->size, record, err);
+}
+
+enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err)
+{
+	for (;;) {
+		struct perf_event_header header;
+		uint8_t *bytes = NULL;
+		if (!finish_last(reader, err))
+			break;
+		enum take take = TAKE_END;
+		if (reader->inflate != NULL)
+			take = take_inflated(reader, &header, &bytes, err);
+		if (take == TAKE_END)
+			take = take_from_input(reader, &header, &bytes, err);
+		if (take == TAKE_END)
+			return READER_END;
+		if (take == TAKE_ERROR)
+			break;
+		if (take == TAKE_AGAIN)
+			continue;
+		*offset = reader->offset;
+		bytes = settle(reader, &header, bytes);
+		struct err why = { 0 };
+		if (decode(reader, &header, bytes, record, event, &why)) {
+			if (header.type == RECORD_USER_COMPRESSED || header.type == RECORD_USER_COMPRESSED2)
+				continue; // what is in it comes next
+			if (record->type < RECORD_USER_HEADER_ATTR && record->type > RECORD_KERNEL_LAST)
+				reader->caveats.unknown_records++;
+			return READER_RECORD;
+		}
+		if (reader->in_tail) {
+			reader->caveats.cut_off = true;
+			return READER_END;
+		}
+		if (!reader->salvage) {
+			*err = why;
+			break;
+		}
+		skipped(reader, reader->offset, header.size, why.text);
+	}
+	err_context(err, "record at 0x%" PRIx64, reader->offset);
+	err_context(err, "reading %s", reader->path);
+	return READER_ERROR;
+}
