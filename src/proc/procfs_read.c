@@ -88,7 +88,7 @@ char *proc_lines_next(struct proc_lines *lines, size_t *length)
 		if (newline != NULL) {
 			lines->at = (size_t)(newline + 1 - buf->data);
 			searched = 0;
-			if (skipping) {
+			if (skipping || newline - line > LINE_BYTES_MAX) {
 				skipping = false;
 				continue;
 			}

@@ -1,0 +1,471 @@
+// /proc: lists, parsing of what other hosts and hostile names may put there, synthesized records, races.
+#include "proc/procfs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "perf/record.h"
+#include "proc/procfs_read.h"
+#include "tests/tap.h"
+
+static char folder[] = "/tmp/perfsample-procfs-XXXXXX";
+
+static size_t open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t count = 0;
+	while (readdir(dir) != NULL)
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static const char *file_of(const char *name, const char *text, size_t size)
+{
+	static char path[4][128];
+	static unsigned next;
+	char *p = path[next++ % 4];
+	snprintf(p, sizeof(path[0]), "%s/%s", folder, name);
+	FILE *f = fopen(p, "w");
+	fwrite(text, 1, size, f);
+	fclose(f);
+	return p;
+}
+
+static bool holds(const struct procfs_ids *ids, int32_t id)
+{
+	for (size_t i = 0; i < ids->ids.count; i++)
+		if (ids->ids.data[i] == id)
+			return true;
+	return false;
+}
+
+static void parsing(void)
+{
+	struct { const char *line; bool good; uint64_t start, end, pgoff, inode; uint32_t major, minor, protection; bool shared; const char *path; } cases[] = {
+		{ "55e0c5a00000-55e0c5a02000 r-xp 00002000 fd:01 1053771                    /usr/bin/cat", true, 0x55e0c5a00000, 0x55e0c5a02000, 0x2000, 1053771,
+		  0xfd, 1, PROT_READ | PROT_EXEC, false, "/usr/bin/cat" },
+		{ "00400000-00401000 r-xp 00000000 00:1f 7 /a b\\012c  d (deleted)", true, 0x400000, 0x401000, 0, 7, 0, 0x1f, PROT_READ | PROT_EXEC, false,
+		  "/a b\nc  d (deleted)" },
+		{ "7ffff7fc9000-7ffff7fcb000 rwxs 00000000 00:00 0 ", true, 0x7ffff7fc9000, 0x7ffff7fcb000, 0, 0, 0, 0, PROT_READ | PROT_WRITE | PROT_EXEC, true, "" },
+		{ "7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0                          [vdso]", true, 0x7ffff7fc9000, 0x7ffff7fcb000, 0, 0, 0, 0,
+		  PROT_READ | PROT_EXEC, false, "[vdso]" },
+		{ "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]", true, 0xffffffffff600000, 0xffffffffff601000, 0, 0, 0, 0,
+		  PROT_EXEC, false, "[vsyscall]" },
+		{ "1000-2000 r-xp ffffffffffff0000 103:ff00 18446744073709551615 /x", true, 0x1000, 0x2000, 0xffffffffffff0000, UINT64_MAX, 0x103, 0xff00,
+		  PROT_READ | PROT_EXEC, false, "/x" },
+		{ "1000-2000 r-xp 0 00:00 0", true, 0x1000, 0x2000, 0, 0, 0, 0, PROT_READ | PROT_EXEC, false, "" },
+		{ "", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000 r-x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000 r-xp ", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000 r-xp 0 00", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000 r-xp 0 00:00 ", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000 r-xp 0 00:00 99999999999999999999 /x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2000 r-xp 0 100000000:00 1 /x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "2000-1000 r-xp 0 00:00 0 /x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-1000 r-xp 0 00:00 0 /x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "11111111111111111-2 r-xp 0 00:00 0 /x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+		{ "1000-2g00 r-xp 0 00:00 0 /x", false, 0, 0, 0, 0, 0, 0, 0, false, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *line = strdup(cases[i].line);
+		struct proc_mapping m = { 0 };
+		bool good = proc_mapping_parse(line, &m);
+		ok(good == cases[i].good && (!good || (m.start == cases[i].start && m.end == cases[i].end && m.pgoff == cases[i].pgoff && m.inode == cases[i].inode &&
+		   m.major == cases[i].major && m.minor == cases[i].minor && m.protection == cases[i].protection && m.is_shared == cases[i].shared &&
+		   strcmp(m.path, cases[i].path) == 0)), "%s '%s'", good ? "parsed" : "refused", cases[i].line);
+		free(line);
+	}
+	// Every prefix of a good line is either refused or parsed within its bytes (the sanitizers watch).
+	const char *whole = cases[1].line;
+	for (size_t n = 0; n <= strlen(whole); n++) {
+		char *line = strndup(whole, n);
+		struct proc_mapping m;
+		proc_mapping_parse(line, &m);
+		free(line);
+	}
+	struct proc_stat stat;
+	ok(proc_stat_parse("42 (a) (b c) 3) R 7 42 42 0 -1 4194560 114 0 0 0 123 45 0 0 20 0 1 0 116926", &stat) && stat.parent_pid == 7 &&
+	   stat.flags == 4194560 && stat.user_ticks == 123 && stat.system_ticks == 45, "stat of a command named 'a) (b c) 3'");
+	ok(!proc_stat_parse("42 (a", &stat) && !proc_stat_parse("", &stat) && !proc_stat_parse("42 (a) R", &stat), "a stat cut short");
+	bool is_v1;
+	is_str(procfs_cgroup_line("0::/a:b", &is_v1), "/a:b", "a cgroup path with a colon");
+	ok(procfs_cgroup_line("3:cpu,cpuacct:/x", &is_v1) == NULL && procfs_cgroup_line("0::", &is_v1) == NULL && procfs_cgroup_line("7:xperf_event:/x", &is_v1) == NULL &&
+	   procfs_cgroup_line("", &is_v1) == NULL && procfs_cgroup_line("0:", &is_v1) == NULL, "lines of other hierarchies, broken lines");
+	uint32_t *cpus = NULL;
+	size_t count = 0;
+	ok(procfs_cpu_list_parse("0-3,7,9-10\n", &cpus, &count) && count == 7 && cpus[3] == 3 && cpus[4] == 7 && cpus[6] == 10, "a list of CPUs");
+	free(cpus);
+	ok(!procfs_cpu_list_parse("", &cpus, &count) && !procfs_cpu_list_parse("3-1\n", &cpus, &count) && !procfs_cpu_list_parse("0-99999999\n", &cpus, &count) &&
+	   !procfs_cpu_list_parse("0-3x", &cpus, &count), "lists that are none");
+}
+
+static void lines(void)
+{
+	struct buf text = { 0 };
+	struct proc_lines reader;
+	size_t length;
+
+	buf_string(&text, "first\n\n");
+	for (int i = 0; i < 70000; i++)
+		buf_byte(&text, 'x'); // longer than any line of /proc: skipped
+	buf_string(&text, "\nthird\n");
+	for (int i = 0; i < 40000; i++)
+		buf_byte(&text, 'y'); // longer than a chunk, and without a newline at the end
+	const char *path = file_of("lines", text.data, text.size);
+	bool good = proc_lines_open(&reader, path);
+	char *line = proc_lines_next(&reader, &length);
+	ok(good && line != NULL && strcmp(line, "first") == 0, "first line");
+	line = proc_lines_next(&reader, &length);
+	ok(line != NULL && length == 0, "an empty line");
+	line = proc_lines_next(&reader, &length);
+	ok(line != NULL && strcmp(line, "third") == 0, "a line too long is skipped");
+	line = proc_lines_next(&reader, &length);
+	ok(line != NULL && length == 40000 && strlen(line) == 40000 && line[0] == 'y', "the last line without a newline");
+	ok(proc_lines_next(&reader, &length) == NULL && proc_lines_next(&reader, &length) == NULL, "then no more");
+	proc_lines_close(&reader);
+	buf_release(&text);
+	ok(!proc_lines_open(&reader, "/no/such/file"), "a file that is not there");
+	proc_lines_close(&reader);
+}
+
+static void *idle(void *context)
+{
+	prctl(PR_SET_NAME, "wo rker)");
+	*(volatile pid_t *)context = gettid();
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void lists(void)
+{
+	struct procfs_ids ids = { 0 };
+	struct err err = { 0 };
+	struct procfs_status status;
+
+	ok(procfs_pids(&ids, &err) && holds(&ids, getpid()) && holds(&ids, 1), "pids: %zu, ours among them", ids.ids.count);
+	ok(procfs_threads(getpid(), &ids, &err) && ids.ids.count >= 2 && holds(&ids, getpid()), "threads: %zu", ids.ids.count);
+	ok(!procfs_threads(999999999, &ids, &err) && strstr(err.text, "999999999") != NULL, "threads of nobody: %s", err.text);
+	ok(procfs_pids_of_uid(geteuid(), &ids, &err) && holds(&ids, getpid()), "pids of our user: %zu", ids.ids.count);
+	ok(!procfs_pids_of_uid(3999999999u, &ids, &err), "of a user without any: %s", err.text);
+
+	pid_t child = fork();
+	if (child == 0) {
+		if (fork() == 0)
+			for (;;)
+				pause();
+		for (;;)
+			pause();
+	}
+	for (int i = 0; i < 1000 && (!procfs_descendants(child, &ids) || ids.ids.count == 0); i++)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	int32_t grandchild = ids.ids.count == 1 ? ids.ids.data[0] : 0;
+	ok(grandchild > 0, "a child has one child");
+	ok(procfs_descendants(getpid(), &ids) && holds(&ids, child) && holds(&ids, grandchild) && !holds(&ids, getpid()), "and we have both below us");
+	ok(procfs_status(child, &status) && status.pid == child && status.tgid == child && status.parent_pid == getpid() && status.threads == 1 &&
+	   status.euid == geteuid() && status.ns_pid > 0 && !status.is_kernel_thread && strcmp(status.comm, "procfs") == 0, "its status: %s", status.comm);
+	kill(grandchild, SIGKILL);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	ok(!procfs_status(child, &status), "and when it is gone");
+	ok(procfs_descendants(child, &ids) == false, "nor has it descendants");
+	if (procfs_status(2, &status) && strcmp(status.comm, "kthreadd") == 0)
+		ok(status.is_kernel_thread, "kthreadd is a kernel thread");
+	else
+		skip("pid 2 is not kthreadd here", "a kernel thread");
+	vec_release(&ids.ids);
+
+	struct timespec t;
+	uint64_t cpu = procfs_cpu_ns(getpid());
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	uint64_t real = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	ok(cpu <= real + 20000000 && cpu + 40000000 >= real, "CPU time %llu of %llu ns", (unsigned long long)cpu, (unsigned long long)real);
+	is_u64(procfs_cpu_ns(999999999), 0, "CPU time of nobody");
+	int here;
+	uint64_t top = procfs_stack_top(getpid(), (uint64_t)(uintptr_t)&here);
+	ok(top > (uint64_t)(uintptr_t)&here && top - (uint64_t)(uintptr_t)&here < (8u << 20) && top % 4096 == 0, "top of our stack");
+	is_u64(procfs_stack_top(getpid(), 8), 0, "nothing at address 8");
+	is_u64(procfs_stack_top(999999999, 8), 0, "nor in nobody");
+	char path[4096];
+	ok(procfs_cgroup_path(getpid(), path, sizeof(path)) && path[0] == '/', "our cgroup: %s", path);
+	uint32_t *cpus = NULL;
+	size_t count = 0;
+	ok(procfs_online_cpus(&cpus, &count, &err) && count == (size_t)sysconf(_SC_NPROCESSORS_ONLN), "%zu online CPUs", count);
+	free(cpus);
+	is_u64((uint64_t)procfs_number(file_of("number", "-1\n", 3), 7), (uint64_t)-1, "a negative number");
+	is_u64((uint64_t)procfs_number(file_of("number", "many\n", 5), 7), 7, "a file without one");
+	is_u64((uint64_t)procfs_number("/no/such/file", 7), 7, "no such file");
+}
+
+// A process of a nested pid namespace, which only root can make everywhere.
+static void namespaces(void)
+{
+	struct procfs_ids ids = { 0 };
+	struct procfs_status status;
+
+	if (geteuid() != 0) {
+		skip("needs root", "a pid of an inner namespace");
+		return;
+	}
+	int ready[2];
+	if (pipe(ready) != 0)
+		return;
+	pid_t outer = fork();
+	if (outer == 0) {
+		if (unshare(CLONE_NEWPID) != 0)
+			_exit(1);
+		pid_t inner = fork();
+		if (inner == 0)
+			for (;;)
+				pause();
+		if (write(ready[1], &inner, sizeof(inner)) < 0)
+			_exit(1);
+		waitpid(inner, NULL, 0);
+		_exit(0);
+	}
+	close(ready[1]);
+	pid_t inner = 0;
+	if (read(ready[0], &inner, sizeof(inner)) != sizeof(inner)) {
+		skip("pid namespaces cannot be made here", "a pid of an inner namespace");
+	} else {
+		ok(procfs_status(inner, &status) && status.ns_pid == 1, "pid %d is 1 in its namespace", (int)inner);
+		ok(procfs_pids_of_ns_pid(1, &ids) && holds(&ids, inner) && !holds(&ids, 1), "looked up by that, it is found; our own pid 1 is not meant");
+	}
+	kill(inner, SIGKILL);
+	waitpid(outer, NULL, 0);
+	close(ready[0]);
+	vec_release(&ids.ids);
+}
+
+// ---------------------------------------------------------------- synthesized records
+
+static const uint64_t trailer[4] = { 0x1111, 0, 0x3333, 0x4444 }; // TID, TIME, ID, CPU of sample_id_all
+
+struct summary { unsigned forks, comms, mappings, others; bool whole, trailers, executable; uint64_t code; bool code_found; const char *odd_path; bool odd_found; bool anon_found; int32_t worker; bool worker_named; };
+
+static void summarize(struct buf *out, int32_t pid, struct summary *s)
+{
+	struct record_layout layout;
+	struct perf_event_attr attr = { .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_CPU, .sample_id_all = 1 };
+	struct err err;
+	size_t at = 0;
+
+	record_layout_init(&layout, &attr, false);
+	s->whole = s->trailers = s->executable = true;
+	while (at + sizeof(struct perf_event_header) <= out->size) {
+		struct perf_event_header *header = (struct perf_event_header *)(void *)(out->data + at);
+		struct record record;
+		if (header->size < sizeof(*header) || header->size % 8 != 0 || header->size > out->size - at || !record_decode(&layout, header, header->size, &record, &err))
+			break;
+		s->trailers &= memcmp(out->data + at + header->size - sizeof(trailer), trailer, sizeof(trailer)) == 0;
+		switch (record.type) {
+		case PERF_RECORD_FORK:
+			s->forks += record.task.pid == (uint32_t)pid && record.task.time_ns == 0;
+			if (record.task.tid == (uint32_t)s->worker)
+				s->worker_named &= record.task.ptid == (uint32_t)pid && record.task.ppid == (uint32_t)pid;
+			break;
+		case PERF_RECORD_COMM:
+			s->comms += record.comm.pid == (uint32_t)pid && !record.comm.is_exec;
+			if (record.comm.tid == (uint32_t)s->worker)
+				s->worker_named = strcmp(record.comm.comm, "wo rker)") == 0;
+			break;
+		case PERF_RECORD_MMAP2: {
+			const struct record_mapping *m = &record.mapping;
+			s->mappings++;
+			s->executable &= (m->protection & PROT_EXEC) != 0 && (record.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+			if (s->code >= m->start && s->code < m->start + m->length)
+				s->code_found = m->path[0] == '/' && m->inode != 0;
+			s->odd_found |= s->odd_path != NULL && strcmp(m->path, s->odd_path) == 0;
+			s->anon_found |= strcmp(m->path, "//anon") == 0;
+			break;
+		}
+		default:
+			s->others++;
+		}
+		at += header->size;
+	}
+	s->whole &= at == out->size;
+}
+
+static void records_of_ourselves(int32_t worker)
+{
+	struct buf out = { 0 };
+	char odd[256], gone[300];
+
+	// A mapped file with blanks and a newline in its name, deleted afterwards.
+	snprintf(odd, sizeof(odd), "%s/li\nb  x.so", folder);
+	snprintf(gone, sizeof(gone), "%s (deleted)", odd);
+	int fd = open(odd, O_RDWR | O_CREAT, 0755);
+	void *mapped = ftruncate(fd, 8192) == 0 ? mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 4096) : MAP_FAILED;
+	void *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct summary s = { .code = (uint64_t)(uintptr_t)records_of_ourselves, .odd_path = odd, .worker = worker };
+	buf_string(&out, "kept...."); // appended to, not replaced
+	bool good = procfs_synthesize(getpid(), true, trailer, sizeof(trailer), &out);
+	ok(good && memcmp(out.data, "kept....", 8) == 0, "records of ourselves");
+	memmove(out.data, out.data + 8, out.size -= 8);
+	summarize(&out, getpid(), &s);
+	ok(s.whole && s.others == 0, "are whole and decode");
+	ok(s.trailers, "each with its trailer");
+	struct procfs_ids threads = { 0 };
+	procfs_threads(getpid(), &threads, NULL);
+	ok(s.forks == threads.ids.count && s.comms == threads.ids.count, "a FORK and a COMM for each of %zu threads", threads.ids.count);
+	vec_release(&threads.ids);
+	ok(s.worker_named, "a thread with its own name, forked by the process");
+	ok(s.executable && s.code_found, "%u executable mappings, one with this function, its file and inode", s.mappings);
+	ok(s.odd_found && s.anon_found, "a path with a newline as the kernel would write it; anonymous code as //anon");
+	close(fd);
+	unlink(odd);
+	buf_clear(&out);
+	s = (struct summary){ .odd_path = gone };
+	procfs_synthesize(getpid(), false, NULL, 0, &out);
+	struct buf again = { 0 };
+	buf_add(&again, out.data, out.size);
+	size_t trailing = 0;
+	for (size_t at = 0; at < again.size; at += ((struct perf_event_header *)(void *)(again.data + at))->size, trailing++) {
+		struct perf_event_header *header = (struct perf_event_header *)(void *)(again.data + at);
+		struct record record;
+		struct record_layout layout = { 0 };
+		if (!record_decode(&layout, header, header->size, &record, NULL))
+			break;
+		s.forks += record.type == PERF_RECORD_FORK;
+		s.odd_found |= record.type == PERF_RECORD_MMAP2 && strcmp(record.mapping.path, gone) == 0;
+	}
+	ok(s.forks == 1 && s.odd_found, "without threads and trailer: one FORK; a deleted file keeps its mark");
+	munmap(mapped, 8192);
+	munmap(anon, 4096);
+	buf_release(&again);
+	buf_clear(&out);
+	ok(!procfs_synthesize(999999999, true, NULL, 0, &out) && out.size == 0, "nothing of nobody");
+	buf_release(&out);
+}
+
+// Processes that come and go while everything is read: whatever is there, the records are whole.
+static void records_of_a_storm(void)
+{
+	pid_t storm = fork();
+	if (storm == 0) {
+		for (;;) {
+			pid_t pid = fork();
+			if (pid == 0)
+				_exit(0);
+			waitpid(pid, NULL, 0);
+		}
+	}
+	struct procfs_ids ids = { 0 };
+	struct buf out = { 0 };
+	bool whole = true;
+	size_t processes = 0;
+	for (int round = 0; round < 20; round++) {
+		procfs_pids(&ids, NULL);
+		for (size_t i = 0; i < ids.ids.count; i++) {
+			struct summary s = { 0 };
+			buf_clear(&out);
+			processes += procfs_synthesize(ids.ids.data[i], true, trailer, sizeof(trailer), &out);
+			summarize(&out, ids.ids.data[i], &s);
+			whole &= s.whole && s.trailers && s.others == 0;
+		}
+	}
+	kill(storm, SIGKILL);
+	waitpid(storm, NULL, 0);
+	ok(whole && processes > 20, "%zu processes read while others fork and exit: whole records", processes);
+	buf_release(&out);
+	vec_release(&ids.ids);
+}
+
+// ---------------------------------------------------------------- the kernel
+
+struct kernel_seen { unsigned count; struct record_mapping mapping[8]; char path[8][64]; };
+
+static void kernel_of(const char *kallsyms, const char *modules, const char *iomem, bool known, struct kernel_seen *seen)
+{
+	struct procfs_kernel_files files = { file_of("kallsyms", kallsyms, strlen(kallsyms)), file_of("modules", modules, strlen(modules)),
+		iomem != NULL ? file_of("iomem", iomem, strlen(iomem)) : "/no/such/file" };
+	struct buf out = { 0 };
+	struct record_layout layout = { 0 };
+	bool good = procfs_synthesize_kernel_from(&files, NULL, 0, &out), right = true;
+
+	memset(seen, 0, sizeof(*seen));
+	for (size_t at = 0; at < out.size && seen->count < 8;) {
+		struct perf_event_header *header = (struct perf_event_header *)(void *)(out.data + at);
+		struct record record;
+		if (header->size == 0 || !record_decode(&layout, header, header->size, &record, NULL))
+			break;
+		right &= record.type == PERF_RECORD_MMAP && record.misc == PERF_RECORD_MISC_KERNEL && record.mapping.pid == UINT32_MAX && record.mapping.tid == 0;
+		seen->mapping[seen->count] = record.mapping;
+		snprintf(seen->path[seen->count++], 64, "%s", record.mapping.path);
+		at += header->size;
+	}
+	ok(good == known && right, "kernel records: MMAP of pid -1, %s", known ? "addresses known" : "addresses hidden");
+	buf_release(&out);
+}
+
+static void kernels(void)
+{
+	struct kernel_seen k;
+	const char *symbols = "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000070 t text_poke\n"
+	                      "ffffffff8220bb08 T _etext\nffffffffc0000000 t _etext\t[mod]\n";
+	const char *modules = "late 20480 0 - Live 0xffffffffc0100000 (OE)\nearly 2097152 1 late, Live 0xffffffffc0000000\nunloading 4096 0 - Unloading 0x0000000000000000\nbroken\n";
+
+	kernel_of(symbols, modules, NULL, true, &k);
+	ok(k.count == 3 && k.mapping[0].start == 0xffffffff81000000 && k.mapping[0].length == 0x120bb08 && k.mapping[0].pgoff == 0xffffffff81000000 &&
+	   strcmp(k.path[0], "[kernel.kallsyms]_text") == 0, "the kernel from _text to _etext");
+	ok(k.mapping[1].start == 0xffffffffc0000000 && k.mapping[1].length == 0x100000 && strcmp(k.path[1], "[early]") == 0 &&
+	   k.mapping[2].start == 0xffffffffc0100000 && k.mapping[2].length == 20480 && strcmp(k.path[2], "[late]") == 0,
+	   "modules in the order of address, none running into the next");
+	kernel_of(symbols, "", "00001000-0009fbff : System RAM\n  01000000-0220bb07 : Kernel code\n  02400000-02e09fff : Kernel rodata\n", true, &k);
+	is_u64(k.mapping[0].length, 0x120bb08, "the length from iomem");
+	kernel_of("ffffffff81000000 T _text\n", "", "00000000-00000000 : Kernel code\n", true, &k);
+	ok(k.mapping[0].start == 0xffffffff81000000 && k.mapping[0].length == UINT64_MAX - 0xffffffff81000000, "iomem hidden and no _etext: to the end");
+	kernel_of("ffff800008000000 T _stext\nffff800009000000 D _etext\n", "", NULL, true, &k);
+	ok(strcmp(k.path[0], "[kernel.kallsyms]_stext") == 0 && k.mapping[0].length == 0x1000000, "a kernel that has only _stext");
+	kernel_of("0000000000000000 T _stext\n0000000000000000 T _text\n0000000000000000 T _etext\n", "x 4096 0 - Live 0x0000000000000000\n", NULL, false, &k);
+	ok(k.count == 1 && k.mapping[0].start == 0, "kptr_restrict: one mapping from 0");
+	kernel_of("", "", NULL, false, &k);
+	ok(k.count == 1, "no kallsyms at all");
+	struct buf out = { 0 };
+	if (geteuid() == 0 && procfs_number("/proc/sys/kernel/kptr_restrict", 2) < 2)
+		ok(procfs_synthesize_kernel(NULL, 0, &out) && out.size > 40, "this host's kernel");
+	else
+		skip("needs root and kptr_restrict below 2", "this host's kernel");
+	buf_release(&out);
+}
+
+int main(void)
+{
+	volatile pid_t worker = 0;
+	pthread_t thread;
+
+	if (mkdtemp(folder) == NULL)
+		return 1;
+	pthread_create(&thread, NULL, idle, (void *)&worker);
+	while (worker == 0)
+		sched_yield();
+	size_t before = open_fds();
+	parsing();
+	lines();
+	lists();
+	namespaces();
+	records_of_ourselves(worker);
+	records_of_a_storm();
+	kernels();
+	is_u64(open_fds(), before, "no descriptor is left open");
+	char command[128];
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	if (system(command) != 0)
+		return 1;
+	return tap_done();
+}
