@@ -131,68 +131,28 @@ static void bound_symbols(struct symbol_table *table)
 	}
 }
 
-static void add_span(struct symbol_table *table, uint64_t start, uint32_t symbol)
-{
-	if (table->spans.count > 0) {
-		struct table_span *last = &table->spans.data[table->spans.count - 1];
-		if (last->start == start) {
-			last->symbol = symbol;
-			return;
-		}
-		if (last->symbol == symbol)
-			return;
-	}
-	vec_push(&table->spans, (struct table_span){ .start = start, .symbol = symbol });
-}
-
-// Closes symbols that end at or before `until`; what encloses them goes on.
-static void close_until(struct symbol_table *table, uint32_t *open, size_t *depth, uint64_t until)
-{
-	while (*depth > 0 && table->symbols.data[open[*depth - 1]].end <= until) {
-		uint64_t end = table->symbols.data[open[--*depth]].end;
-		while (*depth > 0 && table->symbols.data[open[*depth - 1]].end <= end)
-			--*depth;
-		add_span(table, end, *depth > 0 ? open[*depth - 1] : TABLE_NONE);
-	}
-}
-
 void symbol_table_finish(struct symbol_table *table)
 {
 	sort_symbols(table);
 	choose_aliases(table);
 	bound_symbols(table);
-	size_t count = table->symbols.count, depth = 0;
-	uint32_t *open = mem_resize(NULL, count + 1, sizeof(*open));
-	vec_reserve(&table->spans, count + count / 4 + 1);
-	for (size_t i = 0; i < count; i++) {
-		if (table->symbols.data[i].end <= table->symbols.data[i].start)
-			continue;
-		close_until(table, open, &depth, table->symbols.data[i].start);
-		add_span(table, table->symbols.data[i].start, (uint32_t)i);
-		open[depth++] = (uint32_t)i;
-	}
-	close_until(table, open, &depth, UINT64_MAX);
-	free(open);
+	vec_reserve(&table->spans.ranges, table->symbols.count);
+	for (size_t i = 0; i < table->symbols.count; i++)
+		span_add(&table->spans, table->symbols.data[i].start, table->symbols.data[i].end, (uint32_t)i);
+	span_finish(&table->spans);
 }
 
 const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr)
 {
-	size_t lo = 0, hi = table->spans.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (table->spans.data[middle].start <= addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (lo == 0 || table->spans.data[lo - 1].symbol == TABLE_NONE)
+	uint32_t index = span_find(&table->spans, addr);
+	if (index == SPAN_NONE)
 		return NULL;
-	const struct table_symbol *symbol = &table->symbols.data[table->spans.data[lo - 1].symbol];
+	const struct table_symbol *symbol = &table->symbols.data[index];
 	return symbol->flags & TABLE_HIDES ? NULL : symbol;
 }
 
 void symbol_table_release(struct symbol_table *table)
 {
 	vec_release(&table->symbols);
-	vec_release(&table->spans);
+	span_release(&table->spans);
 }

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/vec.h"
+#include "symbols/span.h"
 
 enum {
 	TABLE_SIZED = 1,  // `end` is what the producer said; otherwise `end` is a limit, and the next symbol ends it too
@@ -26,16 +27,11 @@ struct table_symbol {
 	uint8_t space;  // which name space; where two hold a symbol of one address, the lower wins
 };
 
-struct table_span {
-	uint64_t start;
-	uint32_t symbol; // TABLE_NONE: nothing here
-};
-#define TABLE_NONE UINT32_MAX
 #define TABLE_SPACES 4
 
 struct symbol_table { // a zeroed struct is an empty table
 	VEC(struct table_symbol) symbols;
-	VEC(struct table_span) spans;
+	struct span_table spans;           // values are indices of symbols
 	struct bytes names[TABLE_SPACES]; // name spaces, borrowed
 	char name_end;                    // what ends a name beside NUL: '\0' for string tables, '\n' in a text (tabs end it then, too)
 };

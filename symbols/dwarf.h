@@ -1,0 +1,26 @@
+// Inline chains and lines from DWARF 2 to 5, read straight from the sections: only the units that own an address asked for, each in one
+// pass into tables that are kept. (DWARF Debugging Information Format, version 5; section numbers below are that document's.)
+//
+// libdw is not used here: it decompresses whole sections when it opens a file, knows no zstd, and looks up no address in units without
+// .debug_aranges.
+#ifndef PERFSAMPLE_SYMBOLS_DWARF_H
+#define PERFSAMPLE_SYMBOLS_DWARF_H
+
+#include "elf/image.h"
+#include "symbols/provider.h"
+
+struct dwarf;
+
+struct dwarf_files { // how further files are found; both give a reference or NULL
+	struct image *(*alt)(void *context);                                                              // .gnu_debugaltlink
+	struct image *(*split)(void *context, const char *comp_dir, const char *name, bool *is_package); // a .dwo file or a .dwp package
+	void *context;
+};
+
+// NULL: the image has no .debug_info. Takes a reference to the image. `with_lines`: whether files and lines are wanted.
+struct dwarf *dwarf_new(struct image *image, const struct dwarf_files *files, bool with_lines);
+void dwarf_free(struct dwarf *dwarf);
+// The inline chain at a link-time address, innermost first; false: no unit has it. Strings live as long as `dwarf`.
+bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out);
+
+#endif

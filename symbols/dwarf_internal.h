@@ -1,0 +1,198 @@
+// What the files of the DWARF reader share. All of it describes untrusted bytes: cursors are checked, chains and counts bounded.
+#ifndef PERFSAMPLE_SYMBOLS_DWARF_INTERNAL_H
+#define PERFSAMPLE_SYMBOLS_DWARF_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/vec.h"
+#include "symbols/dwarf.h"
+#include "symbols/span.h"
+
+enum dwarf_section_id {
+	DWARF_INFO, DWARF_ABBREV, DWARF_LINE, DWARF_STR, DWARF_LINE_STR, DWARF_RANGES, DWARF_RNGLISTS, DWARF_ADDR, DWARF_STR_OFFSETS,
+	DWARF_ARANGES, DWARF_SECTIONS,
+};
+
+struct dwarf_inflating; // a compressed section, decompressed as far as it was needed (dwarf_section.c)
+
+struct dwarf_section {
+	bool is_loaded;
+	struct bytes bytes; // empty when the file has none; for one being inflated, up to its full size
+	struct buf storage;
+	struct dwarf_inflating *inflating;
+};
+
+struct abbrev_attr {
+	uint16_t name, form;
+	int64_t constant; // DW_FORM_implicit_const
+};
+
+struct abbrev {
+	uint64_t code;
+	uint16_t tag;
+	bool has_children;
+	int32_t fixed_size;      // bytes of all attributes, or -1 where they vary
+	int32_t sibling;         // index of DW_AT_sibling among the attributes, or -1
+	uint32_t first, count;   // in the table's attrs
+};
+
+struct abbrev_table {
+	VEC(struct abbrev) entries; // by code
+	VEC(struct abbrev_attr) attrs;
+	bool is_dense;              // code n stands at n - 1
+};
+
+struct dwarf_node { // a function, or a function inlined into its parent
+	uint32_t parent; // SPAN_NONE: none
+	uint32_t die;    // offset from the unit's start
+	uint32_t call_file, call_line;
+	bool is_inlined;
+	uint64_t start;  // lowest address
+};
+
+struct dwarf_functions {
+	VEC(struct dwarf_node) nodes; // in the order of DIEs, parents first
+	struct span_table spans;      // values are nodes
+};
+
+struct line_row {
+	uint64_t addr;
+	uint32_t file, line;
+};
+
+struct line_sequence {
+	uint32_t first, count; // rows
+};
+
+struct line_file {
+	const char *name;
+	uint64_t directory;
+	const char *path; // composed when asked for; NULL: not yet
+};
+
+struct dwarf_lines {
+	VEC(const char *) directories;
+	VEC(struct line_file) files;
+	VEC(struct line_row) rows;
+	VEC(struct line_sequence) sequences;
+	struct span_table by_addr; // values are sequences
+	uint16_t version;
+};
+
+struct dwarf_scope { // a namespace or type, for qualified names
+	uint32_t begin, end; // of its DIE and children, from the unit's start
+	uint32_t parent;     // index, or SPAN_NONE
+	const char *name;
+};
+
+struct dwarf_unit {
+	struct dwarf *dwarf;
+	uint64_t offset, first_die, end; // in .debug_info
+	uint64_t abbrev_offset;
+	uint16_t version, language;
+	uint8_t address_size, offset_size, type;
+	bool is_root_read, is_bad, has_low, has_lines, is_split_tried;
+	const struct abbrev_table *abbrevs;
+	uint64_t low_pc, str_offsets_base, addr_base, rnglists_base, ranges_base, line_offset, dwo_id;
+	uint64_t info_base, abbrev_base, str_offsets_at; // of a package's contribution (7.3.5); 0 outside packages
+	const char *name, *comp_dir, *dwo_name;
+	struct dwarf_unit *skeleton; // of a split unit: the unit that has its addresses and lines
+	struct dwarf_unit *split;    // of a skeleton: the unit that has its DIEs
+	struct dwarf_functions *functions;
+	struct dwarf_lines *lines;
+	VEC(struct dwarf_scope) scopes;
+	bool has_scopes;
+};
+
+struct dwarf_slot {
+	uint64_t offset, end;
+	struct dwarf_unit *unit; // NULL: header not yet looked at again
+};
+
+struct dwarf {
+	struct image *image;
+	struct dwarf_files files;
+	bool with_lines, is_split; // is_split: sections are named .debug_*.dwo
+	struct dwarf_section sections[DWARF_SECTIONS];
+	VEC(struct dwarf_slot) slots; // units by offset, as far as headers were walked
+	bool is_walked;               // all of them
+	struct span_table by_addr;    // values are indices of unit_offsets
+	VEC(uint64_t) unit_offsets;
+	bool has_aranges, has_all_ranges;
+	struct hash_map abbrev_ids;
+	VEC(struct abbrev_table *) abbrevs;
+	struct arena arena;
+	struct hash_map name_ids; // DIE offset -> index into names
+	VEC(struct symbol_source) names;
+	struct dwarf *alt;
+	bool is_alt_tried;
+	VEC(struct dwarf *) splits;
+};
+
+struct dwarf_value {
+	uint16_t form;
+	uint64_t u;        // the number, offset, index or block length
+	const uint8_t *at; // blocks and strings: where they stand
+};
+
+struct dwarf_ref { // a DIE
+	struct dwarf_unit *unit; // NULL: nowhere
+	uint64_t offset;         // in the unit's .debug_info
+};
+
+static inline uint64_t dwarf_uleb(struct bytes *b)
+{
+	if (b->at < b->end && *b->at < 0x80)
+		return *b->at++;
+	return bytes_uleb(b);
+}
+
+// ---- dwarf_section.c
+// The section's bytes, the cursor at its start; empty when the file has none.
+struct bytes dwarf_section(struct dwarf *dwarf, enum dwarf_section_id id);
+// Whether .debug_info is there up to `end`; decompresses as far as needed.
+bool dwarf_info_reaches(struct dwarf *dwarf, uint64_t end);
+void dwarf_sections_release(struct dwarf *dwarf);
+
+// ---- dwarf_abbrev.c
+const struct abbrev_table *dwarf_abbrevs(const struct dwarf_unit *unit);
+const struct abbrev *abbrev_find(const struct abbrev_table *table, uint64_t code);
+void abbrev_table_free(struct abbrev_table *table);
+
+// ---- dwarf_form.c
+// Reads a value, the cursor moved behind it; unknown forms set the cursor bad.
+void form_read(const struct dwarf_unit *unit, const struct abbrev_attr *attr, struct bytes *b, struct dwarf_value *out);
+void form_skip(const struct dwarf_unit *unit, uint16_t form, struct bytes *b);
+int32_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form); // -1: varies
+const char *value_string(struct dwarf_unit *unit, const struct dwarf_value *value); // NULL: not a string
+bool value_address(struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *addr);
+struct dwarf_ref value_ref(struct dwarf_unit *unit, const struct dwarf_value *value);
+uint64_t dwarf_offset(const struct dwarf_unit *unit, struct bytes *b); // 4 or 8 bytes
+uint64_t dwarf_address(const struct dwarf_unit *unit, struct bytes *b);
+
+// ---- dwarf_unit.c
+struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t offset);         // that starts there
+struct dwarf_unit *dwarf_unit_containing(struct dwarf *dwarf, uint64_t offset); // NULL: none
+void dwarf_walk_units(struct dwarf *dwarf, uint64_t until);
+bool dwarf_unit_root(struct dwarf_unit *unit); // reads the root DIE's attributes; false: cannot be read
+struct bytes dwarf_unit_bytes(struct dwarf_unit *unit, uint64_t offset);
+void dwarf_unit_free(struct dwarf_unit *unit);
+
+// ---- dwarf_ranges.c
+typedef void dwarf_range_visit(void *context, uint64_t lo, uint64_t hi);
+void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, dwarf_range_visit *visit, void *context);
+struct dwarf_unit *dwarf_unit_for_address(struct dwarf *dwarf, uint64_t vaddr);
+
+// ---- dwarf_functions.c, dwarf_line.c, dwarf_name.c, dwarf_split.c
+const struct dwarf_functions *dwarf_unit_functions(struct dwarf_unit *unit);
+void dwarf_functions_free(struct dwarf_functions *functions);
+const struct dwarf_lines *dwarf_unit_lines(struct dwarf_unit *unit); // NULL: none
+bool dwarf_line_find(const struct dwarf_lines *lines, uint64_t vaddr, uint32_t *file, uint32_t *line);
+const char *dwarf_line_path(struct dwarf_unit *unit, uint64_t file); // NULL: unknown
+void dwarf_lines_free(struct dwarf_lines *lines);
+void dwarf_name(struct dwarf_unit *unit, uint64_t die, struct symbol_source *out); // linkage_name and name
+struct dwarf_unit *dwarf_unit_split(struct dwarf_unit *skeleton); // NULL: no split unit, or not found
+
+#endif

@@ -1,0 +1,166 @@
+// The name of a function's DIE: its own, or what its abstract origin (3.3.8.1) or specification (2.13.2) says, wherever that stands.
+#include <dwarf.h>
+#include <string.h>
+
+#include "symbols/dwarf_internal.h"
+
+enum { REFERENCES_LIMIT = 64, SCOPES_LIMIT = 1 << 20, QUALIFIED_LIMIT = 4096 };
+
+struct naming {
+	const char *linkage, *name;
+	struct dwarf_ref next, named; // where to look further; whose `name` it is
+};
+
+static void read_die(struct dwarf_ref ref, struct naming *n)
+{
+	struct dwarf_unit *unit = ref.unit;
+	n->next.unit = NULL;
+	if (!dwarf_unit_root(unit))
+		return;
+	struct bytes b = dwarf_unit_bytes(unit, ref.offset);
+	const struct abbrev *entry = abbrev_find(unit->abbrevs, dwarf_uleb(&b));
+	for (uint32_t i = 0; entry != NULL && i < entry->count && !b.bad; i++) {
+		const struct abbrev_attr *attr = &unit->abbrevs->attrs.data[entry->first + i];
+		struct dwarf_value v;
+		switch (attr->name) {
+		case DW_AT_linkage_name: case DW_AT_MIPS_linkage_name:
+			form_read(unit, attr, &b, &v);
+			if (n->linkage == NULL && !b.bad)
+				n->linkage = value_string(unit, &v);
+			break;
+		case DW_AT_name:
+			form_read(unit, attr, &b, &v);
+			if (n->name == NULL && !b.bad) {
+				n->name = value_string(unit, &v);
+				n->named = ref;
+			}
+			break;
+		case DW_AT_abstract_origin: case DW_AT_specification:
+			form_read(unit, attr, &b, &v);
+			if (!b.bad)
+				n->next = value_ref(unit, &v);
+			break;
+		default: form_skip(unit, attr->form, &b);
+		}
+	}
+}
+
+// ---------------------------------------------------------------- qualified names
+
+static bool has_namespaces(uint16_t language)
+{
+	switch (language) {
+	case DW_LANG_C_plus_plus: case DW_LANG_C_plus_plus_03: case DW_LANG_C_plus_plus_11: case DW_LANG_C_plus_plus_14: case DW_LANG_Rust:
+	case 0x2b: case 0x2c: return true; // C++17, C++20
+	default: return false;
+	}
+}
+
+static bool is_scope(uint16_t tag)
+{
+	return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
+		tag == DW_TAG_interface_type;
+}
+
+static const char *scope_name(struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *b)
+{
+	const char *name = NULL;
+	for (uint32_t i = 0; i < entry->count && !b->bad; i++) {
+		const struct abbrev_attr *attr = &unit->abbrevs->attrs.data[entry->first + i];
+		struct dwarf_value v;
+		form_read(unit, attr, b, &v);
+		if (attr->name == DW_AT_name && !b->bad)
+			name = value_string(unit, &v);
+	}
+	return name != NULL ? name : entry->tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+}
+
+// Lists the namespaces and types of a unit, in the order of their DIEs.
+static void read_scopes(struct dwarf_unit *unit)
+{
+	VEC(uint32_t) open = { 0 }; // scope that each open DIE is, or SPAN_NONE
+	uint32_t current = SPAN_NONE;
+	struct bytes b = dwarf_unit_bytes(unit, unit->first_die);
+	unit->has_scopes = true;
+	while (bytes_left(&b) > 0 && !b.bad && unit->scopes.count < SCOPES_LIMIT) {
+		uint64_t die = bytes_offset(&b), code = dwarf_uleb(&b);
+		if (code == 0) {
+			if (open.count == 0)
+				break;
+			uint32_t closed = open.data[--open.count];
+			if (closed != SPAN_NONE) {
+				unit->scopes.data[closed].end = (uint32_t)(bytes_offset(&b) - unit->offset);
+				current = unit->scopes.data[closed].parent;
+			}
+			continue;
+		}
+		const struct abbrev *entry = abbrev_find(unit->abbrevs, code);
+		if (entry == NULL)
+			break;
+		uint32_t scope = SPAN_NONE;
+		if (is_scope(entry->tag) && entry->has_children) {
+			const char *name = scope_name(unit, entry, &b);
+			scope = (uint32_t)unit->scopes.count;
+			vec_push(&unit->scopes, (struct dwarf_scope){ .begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current, .name = name });
+			current = scope;
+		} else if (entry->fixed_size >= 0) {
+			bytes_skip(&b, (size_t)entry->fixed_size);
+		} else {
+			for (uint32_t i = 0; i < entry->count && !b.bad; i++)
+				form_skip(unit, unit->abbrevs->attrs.data[entry->first + i].form, &b);
+		}
+		if (entry->has_children)
+			vec_push(&open, scope);
+	}
+	vec_release(&open);
+}
+
+static const char *qualified(struct dwarf *owner, struct dwarf_ref ref, const char *name)
+{
+	struct dwarf_unit *unit = ref.unit;
+	if (!unit->has_scopes)
+		read_scopes(unit);
+	uint32_t die = (uint32_t)(ref.offset - unit->offset), scope = SPAN_NONE;
+	size_t lo = 0, hi = unit->scopes.count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (unit->scopes.data[middle].begin <= die)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	if (lo > 0)
+		scope = (uint32_t)lo - 1;
+	while (scope != SPAN_NONE && unit->scopes.data[scope].end <= die)
+		scope = unit->scopes.data[scope].parent;
+	const char *names[REFERENCES_LIMIT];
+	size_t depth = 0, size = strlen(name) + 1;
+	for (; scope != SPAN_NONE && depth < REFERENCES_LIMIT; scope = unit->scopes.data[scope].parent) {
+		names[depth] = unit->scopes.data[scope].name;
+		size += strlen(names[depth++]) + 2;
+	}
+	if (depth == 0 || size > QUALIFIED_LIMIT)
+		return name;
+	char *text = arena_alloc(&owner->arena, size), *at = text;
+	while (depth > 0)
+		at = stpcpy(stpcpy(at, names[--depth]), "::");
+	strcpy(at, name);
+	return text;
+}
+
+void dwarf_name(struct dwarf_unit *unit, uint64_t die, struct symbol_source *out)
+{
+	struct dwarf *dwarf = unit->dwarf;
+	bool is_new;
+	uint32_t index = *hash_map_put(&dwarf->name_ids, die, (uint32_t)dwarf->names.count, &is_new);
+	if (is_new) {
+		struct naming n = { .next = { .unit = unit, .offset = die } };
+		for (int i = 0; i < REFERENCES_LIMIT && n.next.unit != NULL && n.linkage == NULL; i++)
+			read_die(n.next, &n);
+		if (n.linkage == NULL && n.name != NULL && has_namespaces(unit->language))
+			n.name = qualified(dwarf, n.named, n.name);
+		vec_push(&dwarf->names, (struct symbol_source){ .linkage_name = n.linkage, .name = n.name });
+	}
+	out->linkage_name = dwarf->names.data[index].linkage_name;
+	out->name = dwarf->names.data[index].name;
+}

@@ -1,0 +1,96 @@
+// Inline chains, files and lines from the DWARF of a file or of its debug file.
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "symbols/debug_file.h"
+#include "symbols/dwarf.h"
+#include "symbols/module.h"
+
+struct source {
+	struct dwarf *dwarf;
+	uint64_t bias; // link-time address asked for, minus that in the file with the DWARF
+};
+
+static bool serves(const struct symbol_module *module)
+{
+	return module->wanted.kind == SYMBOL_IMAGE_FILE || module->wanted.kind == SYMBOL_IMAGE_VDSO;
+}
+
+static struct image *find_alt(void *context)
+{
+	const struct symbol_module *module = context;
+	return module->options->use_host_files ? debug_file_find_alt(module->options, module->debug != NULL ? module->debug : module->image) : NULL;
+}
+
+// A .dwo file where the compiler wrote it, or beside the program.
+static struct image *find_split(void *context, const char *comp_dir, const char *name, bool *is_package)
+{
+	const struct symbol_module *module = context;
+	struct image *image = NULL;
+	*is_package = false;
+	if (!module->options->use_host_files)
+		return NULL;
+	const char *symfs = module->options->symfs != NULL ? module->options->symfs : "";
+	bool is_absolute = name[0] == '/' || comp_dir == NULL;
+	char *path = is_absolute ? mem_printf("%s%s", symfs, name) : mem_printf("%s%s/%s", symfs, comp_dir, name);
+	if (!image_open_path(&image, path, NULL))
+		image = NULL;
+	free(path);
+	const char *slash = strrchr(module->image->path, '/'), *base = strrchr(name, '/');
+	if (image == NULL && slash != NULL) {
+		path = mem_printf("%.*s/%s", (int)(slash - module->image->path), module->image->path, base != NULL ? base + 1 : name);
+		if (!image_open_path(&image, path, NULL))
+			image = NULL;
+		free(path);
+	}
+	return image;
+}
+
+static bool open_dwarf(struct symbol_module *module, void **state)
+{
+	struct dwarf_files files = { .alt = find_alt, .split = find_split, .context = module };
+	bool with_lines = module->options->lines && !module->options->no_lines;
+	struct dwarf *dwarf = NULL;
+	uint64_t bias = 0;
+	if (module->image == NULL || module->image->type == ET_REL) // a relocatable's addresses are not known before linking
+		return false;
+	if (module->debug != NULL) {
+		dwarf = dwarf_new(module->debug, &files, with_lines);
+		bias = module->debug_bias;
+	}
+	if (dwarf == NULL) {
+		dwarf = dwarf_new(module->image, &files, with_lines);
+		bias = 0;
+	}
+	if (dwarf == NULL)
+		return false;
+	struct source *source = NEW(struct source);
+	source->dwarf = dwarf;
+	source->bias = bias;
+	*state = source;
+	return true;
+}
+
+static bool expand(struct symbol_module *module, void *state, uint64_t vaddr, struct symbol_chain *out)
+{
+	(void)module;
+	struct source *source = state;
+	if (!dwarf_chain(source->dwarf, vaddr - source->bias, out))
+		return false;
+	if (out->start != 0)
+		out->start += source->bias;
+	return true;
+}
+
+static void release(void *state)
+{
+	struct source *source = state;
+	dwarf_free(source->dwarf);
+	free(source);
+}
+
+const struct symbol_provider symbol_provider_dwarf = {
+	.name = "dwarf", .order = 20, .serves = serves, .open = open_dwarf, .expand = expand, .release = release,
+};

@@ -1,0 +1,80 @@
+#include "symbols/span.h"
+
+#include <stdbool.h>
+
+void span_add(struct span_table *table, uint64_t lo, uint64_t hi, uint32_t value)
+{
+	if (hi > lo)
+		vec_push(&table->ranges, (struct span_range){ .lo = lo, .hi = hi, .value = value });
+}
+
+// Outer ranges before those inside them.
+static int compare(const void *a, const void *b)
+{
+	const struct span_range *x = a, *y = b;
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	if (x->hi != y->hi)
+		return x->hi > y->hi ? -1 : 1;
+	return x->value < y->value ? -1 : x->value > y->value;
+}
+
+static void push(struct span_table *table, uint64_t start, uint32_t value)
+{
+	struct span *last = table->spans.count > 0 ? &table->spans.data[table->spans.count - 1] : NULL;
+	if (last != NULL && last->start == start)
+		last->value = value;
+	else if (last == NULL || last->value != value)
+		vec_push(&table->spans, (struct span){ .start = start, .value = value });
+}
+
+// Closes the ranges that end at or before `until`, innermost first; what encloses them goes on.
+static void close_until(struct span_table *table, const uint32_t *open, size_t *depth, uint64_t until)
+{
+	const struct span_range *r = table->ranges.data;
+	while (*depth > 0 && r[open[*depth - 1]].hi <= until) {
+		uint64_t end = r[open[--*depth]].hi;
+		while (*depth > 0 && r[open[*depth - 1]].hi <= end)
+			--*depth;
+		push(table, end, *depth > 0 ? r[open[*depth - 1]].value : SPAN_NONE);
+	}
+}
+
+void span_finish(struct span_table *table)
+{
+	size_t count = table->ranges.count, depth = 0;
+	bool sorted = true;
+	for (size_t i = 1; i < count && sorted; i++)
+		sorted = compare(&table->ranges.data[i - 1], &table->ranges.data[i]) <= 0;
+	if (!sorted)
+		qsort(table->ranges.data, count, sizeof(table->ranges.data[0]), compare);
+	uint32_t *open = mem_resize(NULL, count + 1, sizeof(*open));
+	vec_reserve(&table->spans, count + count / 4 + 1);
+	for (size_t i = 0; i < count; i++) {
+		close_until(table, open, &depth, table->ranges.data[i].lo);
+		push(table, table->ranges.data[i].lo, table->ranges.data[i].value);
+		open[depth++] = (uint32_t)i;
+	}
+	close_until(table, open, &depth, UINT64_MAX);
+	free(open);
+	vec_release(&table->ranges);
+}
+
+uint32_t span_find(const struct span_table *table, uint64_t addr)
+{
+	size_t lo = 0, hi = table->spans.count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (table->spans.data[middle].start <= addr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo > 0 ? table->spans.data[lo - 1].value : SPAN_NONE;
+}
+
+void span_release(struct span_table *table)
+{
+	vec_release(&table->ranges);
+	vec_release(&table->spans);
+}
