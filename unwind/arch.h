@@ -3,9 +3,17 @@
 #ifndef PERFSAMPLE_UNWIND_ARCH_H
 #define PERFSAMPLE_UNWIND_ARCH_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { UNWIND_REGISTERS = 33 }; // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33)
+enum { UNWIND_CALL_BYTES = 8, UNWIND_SIGRETURN_BYTES = 16 };
+
+// Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
+struct unwind_sigframe {
+	uint16_t pc, sp, fp, lr; // lr: where there is one
+};
 
 struct unwind_arch {
 	const char *name;
@@ -15,8 +23,22 @@ struct unwind_arch {
 	uint8_t perf_pc, perf_sp, perf_fp, perf_lr; // asm/perf_regs.h; perf_lr 0xff: none
 	uint64_t perf_mask;     // registers to ask the kernel for
 	uint8_t dwarf_to_perf[UNWIND_REGISTERS]; // 0xff: not delivered
+	uint64_t callee_saved;  // DWARF registers that keep their value where no rule speaks of them, a bit each
 	uint64_t ra_mask;       // bits of a return address that count (PAC stripped)
+	uint64_t addr_end;      // first address that user space cannot have
+	// The frame pointer points at {caller's frame pointer, return address}, and the caller's sp is right above them (x86). Where it
+	// is not (aarch64 puts the pair at the frame's low end), sp is unknown after such a step.
+	bool fp_gives_sp;
+	// The bytes that end at a return address: are they a call? `size` (at most UNWIND_CALL_BYTES) of them are there. For a direct call
+	// `*distance` is where it goes, counted from `end`, else 0.
+	bool (*is_call)(const uint8_t *end, size_t size, int64_t *distance);
+	// The bytes at an address: the `sigreturn` trampoline? NULL where nothing is known.
+	bool (*is_sigreturn)(const uint8_t *code, size_t size);
+	struct unwind_sigframe sigframe;
 };
 extern const struct unwind_arch *const unwind_archs[]; // NULL-terminated, generated
+
+// NULL: no table for this machine.
+const struct unwind_arch *unwind_arch_for(uint16_t machine);
 
 #endif

@@ -1,0 +1,49 @@
+// DWARF for the Arm 64-bit Architecture (register numbers), Procedure Call Standard; asm/perf_regs.h; asm/sigcontext.h.
+#include <elf.h>
+#include <string.h>
+
+#include "unwind/arch.h"
+
+// bl: 100101 imm26; blr: d63f with Rn; blraa and relatives: d73f, d63f08 … with the key's bits
+static bool is_call(const uint8_t *end, size_t size, int64_t *distance)
+{
+	uint32_t instruction;
+
+	*distance = 0;
+	if (size < 4)
+		return false;
+	memcpy(&instruction, end - 4, 4);
+	if (instruction >> 26 == 0x25) {
+		*distance = (int64_t)((int32_t)(instruction << 6) >> 6) * 4 - 4;
+		return true;
+	}
+	return (instruction & 0xfefff000) == 0xd63f0000;
+}
+
+// mov x8, #139; svc #0
+static bool is_sigreturn(const uint8_t *code, size_t size)
+{
+	static const uint8_t bytes[] = { 0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4 };
+
+	return size >= sizeof(bytes) && memcmp(code, bytes, sizeof(bytes)) == 0;
+}
+
+const struct unwind_arch unwind_arch_aarch64 = {
+	.name = "aarch64",
+	.machine = EM_AARCH64,
+	.word_bytes = 8,
+	.dwarf_sp = 31, .dwarf_fp = 29, .dwarf_ra = 30,
+	.perf_pc = 32, .perf_sp = 31, .perf_fp = 29, .perf_lr = 30,
+	.perf_mask = ((uint64_t)1 << 33) - 1,
+	.dwarf_to_perf = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
+	                   31, 32 },
+	.callee_saved = 0x3ff80000, // x19 to x29
+	// Pointer authentication puts its code above the address; user space has 48 bits, unless a program asks for 52.
+	.ra_mask = ((uint64_t)1 << 48) - 1,
+	.addr_end = (uint64_t)1 << 52,
+	.fp_gives_sp = false,
+	.is_call = is_call,
+	.is_sigreturn = is_sigreturn,
+	// siginfo (128 bytes), ucontext up to uc_mcontext (176), fault address, x0 to x30, sp, pc
+	.sigframe = { .pc = 568, .sp = 560, .fp = 544, .lr = 552 },
+};

@@ -1,0 +1,33 @@
+// System V ABI, Intel386 supplement (register numbers: table 2.14); asm/perf_regs.h; asm/sigcontext.h.
+#include <elf.h>
+#include <string.h>
+
+#include "unwind/arch.h"
+#include "unwind/x86.h"
+
+// mov $173, %eax; int $0x80
+static bool is_sigreturn(const uint8_t *code, size_t size)
+{
+	static const uint8_t bytes[] = { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 };
+
+	return size >= sizeof(bytes) && memcmp(code, bytes, sizeof(bytes)) == 0;
+}
+
+const struct unwind_arch unwind_arch_i386 = {
+	.name = "i386",
+	.machine = EM_386,
+	.word_bytes = 4,
+	.dwarf_sp = 4, .dwarf_fp = 5, .dwarf_ra = 8,
+	.perf_pc = 8, .perf_sp = 7, .perf_fp = 6, .perf_lr = 0xff,
+	.perf_mask = 0x1ff,
+	//                 eax ecx edx ebx esp ebp esi edi eip
+	.dwarf_to_perf = { 0, 2, 3, 1, 7, 6, 4, 5, 8, [9 ... UNWIND_REGISTERS - 1] = 0xff },
+	.callee_saved = 1u << 3 | 1u << 5 | 1u << 6 | 1u << 7,
+	.ra_mask = UINT32_MAX,
+	.addr_end = (uint64_t)1 << 32,
+	.fp_gives_sp = true,
+	.is_call = x86_is_call,
+	.is_sigreturn = is_sigreturn,
+	// sp at the trampoline: signal number, two pointers, siginfo (128 bytes), ucontext (20 bytes), then struct sigcontext
+	.sigframe = { .pc = 216, .sp = 188, .fp = 184 },
+};

@@ -1,0 +1,92 @@
+// Call frame information: CIEs, FDEs, and the rows they describe. Pure: no allocation, no memory of a process, no errors but "bad".
+//
+// Formats: DWARF 5, 6.4 and 7.24 (.debug_frame, CIE versions 1, 3, 4); LSB 5.0 Core, 10.6 (.eh_frame, .eh_frame_hdr); GNU and
+// AArch64 additions as binutils' dwarf2.h and the AArch64 DWARF ABI name them.
+#ifndef PERFSAMPLE_UNWIND_CFI_H
+#define PERFSAMPLE_UNWIND_CFI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "unwind/arch.h"
+
+struct cfi_section {
+	struct bytes data;
+	uint64_t vaddr;      // of data.start
+	uint64_t text_vaddr; // base of DW_EH_PE_textrel
+	uint64_t data_vaddr; // base of DW_EH_PE_datarel
+	uint16_t machine;
+	bool is_debug_frame;
+	uint8_t address_bytes; // 4 or 8
+};
+
+struct cfi_cie {
+	size_t offset; // in the section
+	uint64_t code_align;
+	int64_t data_align;
+	uint64_t ra_register;
+	uint8_t fde_encoding, address_bytes, segment_bytes;
+	bool is_signal, has_data; // 'S', 'z'
+	struct bytes instructions;
+};
+
+struct cfi_fde {
+	struct cfi_cie cie;
+	uint64_t start, end; // vaddrs
+	struct bytes instructions;
+};
+
+enum cfi_entry_kind { CFI_CIE, CFI_FDE, CFI_END, CFI_BAD };
+struct cfi_entry {
+	enum cfi_entry_kind kind;
+	size_t offset, next; // of this entry, of the one behind it
+	size_t cie_offset;   // FDE
+	struct bytes body;   // behind the id
+};
+// The entry at `offset`. CFI_END at a zero length or at the section's end; CFI_BAD when its length leaves the section, which
+// makes everything behind it unreadable too.
+struct cfi_entry cfi_entry_at(const struct cfi_section *section, size_t offset);
+bool cfi_read_cie(const struct cfi_section *section, const struct cfi_entry *entry, struct cfi_cie *out);
+// `out->cie` must hold the entry's CIE already.
+bool cfi_read_fde(const struct cfi_section *section, const struct cfi_entry *entry, struct cfi_fde *out);
+
+// A pointer encoded as DW_EH_PE `encoding`; sets cursor->bad where it cannot be had (omitted, indirect, unknown).
+uint64_t cfi_pointer(const struct cfi_section *section, struct bytes *cursor, uint8_t encoding, uint64_t function_vaddr);
+
+enum cfi_reg_kind {
+	CFI_UNSPECIFIED = 0, // no rule: callee-saved registers keep their value
+	CFI_UNDEFINED,
+	CFI_SAME,
+	CFI_OFFSET,     // saved at CFA + value
+	CFI_VAL_OFFSET, // is CFA + value
+	CFI_REGISTER,   // is in register `value`
+	CFI_EXPR,       // saved at the expression's result, the CFA pushed first
+	CFI_VAL_EXPR,   // is the expression's result
+};
+struct cfi_reg {
+	uint8_t kind;
+	uint32_t length; // expressions: `length` bytes at section offset `value`
+	int64_t value;
+};
+struct cfi_row {
+	struct cfi_reg cfa; // CFI_UNSPECIFIED, CFI_VAL_EXPR, or CFI_REGISTER with `cfa_offset`
+	int64_t cfa_offset;
+	struct cfi_reg regs[UNWIND_REGISTERS];
+};
+static inline struct bytes cfi_expr_bytes(const struct cfi_section *section, const struct cfi_reg *reg)
+{
+	struct bytes all = section->data;
+	all.at = all.start;
+	bytes_skip(&all, (size_t)reg->value);
+	return bytes_sub(&all, reg->length);
+}
+
+// Called once for each stretch [start, end) of the FDE over which one row holds, in ascending order; false: enough.
+typedef bool cfi_row_fn(void *context, uint64_t start, uint64_t end, const struct cfi_row *row);
+// Runs the CIE's and the FDE's instructions. false when they are malformed: rows emitted before stand, and the
+// stretch from `*bad_from` on has no row.
+bool cfi_run(const struct cfi_section *section, const struct cfi_fde *fde, cfi_row_fn *emit, void *context, uint64_t *bad_from);
+
+#endif

@@ -1,0 +1,226 @@
+// Where an image keeps its CFI, and a sorted index of it.
+#include <elf.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "unwind/rule_table.h"
+
+enum { HDR_VERSION = 1, HDR_TABLE_DATAREL_SDATA4 = 0x3b, HDR_OMIT = 0xff }; // LSB 5.0 Core, 10.6.2
+
+bool rule_index_fde(struct rule_table *table, size_t offset, struct cfi_fde *fde)
+{
+	struct cfi_entry entry = cfi_entry_at(&table->section, offset);
+
+	if (entry.kind != CFI_FDE)
+		return false;
+	if (!table->has_cie || table->cie.offset != entry.cie_offset) {
+		struct cfi_entry cie = cfi_entry_at(&table->section, entry.cie_offset);
+		table->has_cie = cie.kind == CFI_CIE && cfi_read_cie(&table->section, &cie, &table->cie);
+		if (!table->has_cie)
+			return false;
+	}
+	fde->cie = table->cie;
+	return cfi_read_fde(&table->section, &entry, fde);
+}
+
+static bool is_executable(const struct image *image, uint64_t vaddr)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		if ((s->flags & PF_X) != 0 && vaddr >= s->vaddr && vaddr - s->vaddr < s->mem_size)
+			return true;
+	}
+	return false;
+}
+
+static int compare_refs(const void *a, const void *b)
+{
+	const struct fde_ref *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t count, bool sorted)
+{
+	free(table->fdes);
+	free(table->compiled);
+	vec_release(&table->rows);
+	if (!sorted)
+		qsort(fdes, count, sizeof(*fdes), compare_refs);
+	table->fdes = fdes;
+	table->fde_count = count;
+	table->compiled = mem_zero(count > 0 ? count : 1, sizeof(*table->compiled));
+	table->is_from_header = false;
+}
+
+void rule_index_scan(struct unwind_image *image, struct rule_table *table)
+{
+	VEC(struct fde_ref) found = { 0 };
+	bool sorted = true;
+	size_t offset = 0;
+
+	for (;;) {
+		struct cfi_entry entry = cfi_entry_at(&table->section, offset);
+		if (entry.kind == CFI_BAD || entry.next <= offset || (entry.kind == CFI_END && table->stops_at_zero))
+			break;
+		struct cfi_fde fde;
+		// A function that the linker threw away has its FDE in .debug_frame still, at address 0 or a tombstone.
+		if (entry.kind == CFI_FDE && offset <= UINT32_MAX && rule_index_fde(table, offset, &fde) && fde.end > fde.start &&
+		    (fde.start > 1 || !table->section.is_debug_frame) && fde.start >= image->base && fde.end - image->base <= UINT32_MAX &&
+		    is_executable(image->image, fde.end - 1)) {
+			struct fde_ref ref = { .start = (uint32_t)(fde.start - image->base), .offset = (uint32_t)offset };
+			sorted = sorted && (found.count == 0 || found.data[found.count - 1].start <= ref.start);
+			vec_push(&found, ref);
+		}
+		offset = entry.next;
+	}
+	take_index(table, found.data, found.count, sorted);
+}
+
+struct eh_header {
+	struct bytes table;
+	uint64_t vaddr, eh_frame_vaddr, count;
+	bool is_usable; // the table has the one form that linkers write
+};
+
+static bool read_eh_header(const struct image *image, struct eh_header *out)
+{
+	struct bytes hdr;
+	uint64_t vaddr = image->eh_frame_hdr_vaddr, size = image->eh_frame_hdr_size;
+
+	if (size == 0) {
+		const struct image_section *section = image_find_section(image, ".eh_frame_hdr");
+		if (section == NULL || section->type == SHT_NOBITS)
+			return false;
+		vaddr = section->vaddr;
+		size = section->size;
+	}
+	if (!image_at_vaddr(image, vaddr, size, &hdr))
+		return false;
+	struct cfi_section as_section = { .data = hdr, .vaddr = vaddr, .data_vaddr = vaddr, .address_bytes = image->is_64 ? 8 : 4 };
+	uint8_t version = bytes_u8(&hdr), frame_encoding = bytes_u8(&hdr), count_encoding = bytes_u8(&hdr), table_encoding = bytes_u8(&hdr);
+	if (hdr.bad || version != HDR_VERSION)
+		return false;
+	*out = (struct eh_header){ .vaddr = vaddr };
+	out->eh_frame_vaddr = cfi_pointer(&as_section, &hdr, frame_encoding, 0);
+	if (hdr.bad)
+		return false;
+	if (count_encoding != HDR_OMIT && table_encoding == HDR_TABLE_DATAREL_SDATA4) {
+		out->count = cfi_pointer(&as_section, &hdr, count_encoding, 0);
+		out->is_usable = !hdr.bad && out->count > 0 && out->count <= bytes_left(&hdr) / 8;
+		out->table = hdr;
+	}
+	return true;
+}
+
+// The header's table, copied: checked once, it can then no longer change under us (the file may). false: not usable.
+static bool index_from_header(struct unwind_image *image, struct rule_table *table, struct eh_header *header)
+{
+	if (!header->is_usable)
+		return false;
+	struct fde_ref *refs = mem_zero(header->count, sizeof(*refs));
+	uint64_t section_end = table->section.vaddr + bytes_left(&table->section.data);
+	for (size_t i = 0; i < header->count; i++) {
+		uint64_t start = header->vaddr + (uint64_t)(int32_t)bytes_u32(&header->table);
+		uint64_t fde = header->vaddr + (uint64_t)(int32_t)bytes_u32(&header->table);
+		if (table->section.address_bytes == 4) {
+			start = (uint32_t)start;
+			fde = (uint32_t)fde;
+		}
+		if (start < image->base || start - image->base > UINT32_MAX || fde < table->section.vaddr || fde >= section_end ||
+		    fde - table->section.vaddr > UINT32_MAX ||
+		    (i > 0 && (uint32_t)(start - image->base) < refs[i - 1].start)) {
+			free(refs);
+			return false;
+		}
+		refs[i] = (struct fde_ref){ .start = (uint32_t)(start - image->base), .offset = (uint32_t)(fde - table->section.vaddr) };
+	}
+	take_index(table, refs, header->count, true);
+	table->is_from_header = true;
+	return true;
+}
+
+static uint64_t section_vaddr(const struct image *image, const char *name)
+{
+	const struct image_section *section = image_find_section(image, name);
+
+	return section != NULL ? section->vaddr : 0;
+}
+
+static struct cfi_section describe(const struct image *image, struct bytes data, uint64_t vaddr, bool is_debug_frame)
+{
+	uint64_t got = section_vaddr(image, ".got.plt");
+
+	return (struct cfi_section){
+		.data = data, .vaddr = vaddr, .machine = image->machine, .is_debug_frame = is_debug_frame,
+		.text_vaddr = section_vaddr(image, ".text"), .data_vaddr = got != 0 ? got : section_vaddr(image, ".got"),
+		.address_bytes = image->is_64 ? 8 : 4,
+	};
+}
+
+static bool find_eh_frame(const struct image *image, const struct eh_header *header, struct rule_table *table)
+{
+	const struct image_section *section = image_find_section(image, ".eh_frame");
+	struct bytes data;
+
+	if (section != NULL) { // in a file of debug information it is there, but empty: then the header says nothing either
+		if (!image_section_raw(image, section, &data))
+			return false;
+		table->section = describe(image, data, section->vaddr, false);
+		return true;
+	}
+	if (header == NULL)
+		return false;
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		uint64_t into = header->eh_frame_vaddr - s->vaddr;
+		if (header->eh_frame_vaddr < s->vaddr || into >= s->file_size ||
+		    !image_at_vaddr(image, header->eh_frame_vaddr, s->file_size - into, &data))
+			continue;
+		table->section = describe(image, data, header->eh_frame_vaddr, false);
+		table->stops_at_zero = true;
+		return true;
+	}
+	return false;
+}
+
+// Reads a byte of every page, so that the walk does not wait for the disk later.
+static void fault_in(struct bytes data)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)(data.end - data.start);
+	uintptr_t start = (uintptr_t)data.start & ~(page - 1), end = (uintptr_t)data.end;
+
+	if (size == 0 || madvise((void *)start, end - start, MADV_POPULATE_READ) == 0)
+		return;
+	for (size_t at = 0; at < size; at += page)
+		(void)*(const volatile uint8_t *)(data.start + at);
+}
+
+void rule_index_build(struct unwind_image *image, bool populate)
+{
+	const struct image *elf = image->image;
+	const struct image_section *section = image_find_section(elf, ".debug_frame");
+	struct bytes data;
+
+	// Where both describe a function they agree, with one exception that decides the order: 32-bit code built without
+	// asynchronous tables, whose .eh_frame is right at calls only.
+	if (section != NULL && (section->flags & SHF_COMPRESSED) == 0 && section->name[1] != 'z' && section->size > 0 &&
+	    image_section_raw(elf, section, &data)) {
+		struct rule_table *table = &image->tables[image->table_count++];
+		table->section = describe(elf, data, section->vaddr, true);
+		rule_index_scan(image, table);
+	}
+	struct eh_header header;
+	bool has_header = read_eh_header(elf, &header);
+	struct rule_table *table = &image->tables[image->table_count];
+	if (find_eh_frame(elf, has_header ? &header : NULL, table)) {
+		image->table_count++;
+		if (populate)
+			fault_in(table->section.data);
+		if (!has_header || !index_from_header(image, table, &header))
+			rule_index_scan(image, table);
+	}
+}

@@ -1,0 +1,333 @@
+#include "unwind/rule_table.h"
+
+#include <stdlib.h>
+
+// ---------------------------------------------------------------- rows into rules
+
+enum { OP_BREG0 = 0x70, OP_LIT0 = 0x30, OP_AND = 0x1a, OP_GE = 0x2a, OP_SHL = 0x24, OP_PLUS = 0x22, OP_DEREF = 0x06 };
+
+// `bregN offset`, the cursor moved behind it.
+static bool take_breg(struct bytes *ops, uint8_t *reg, int64_t *offset)
+{
+	uint8_t op = bytes_u8(ops);
+
+	*reg = (uint8_t)(op - OP_BREG0);
+	*offset = bytes_sleb(ops);
+	return !ops->bad && op >= OP_BREG0 && *reg < 32;
+}
+
+static bool take_literal(struct bytes *ops, uint8_t *value)
+{
+	*value = (uint8_t)(bytes_u8(ops) - OP_LIT0);
+	return !ops->bad && *value < 32;
+}
+
+// ld's lazy PLT: breg SP n; breg PC 0; lit15; and; lit K; ge; lit S; shl; plus. Which instruction of the 16-byte slot has pushed is
+// told by the pc's low bits.
+static bool is_plt(struct bytes ops, const struct unwind_arch *arch, struct unwind_rule *rule)
+{
+	uint8_t sp, pc, mask, threshold, shift;
+	int64_t offset, zero;
+
+	if (!take_breg(&ops, &sp, &offset) || !take_breg(&ops, &pc, &zero) || sp != arch->dwarf_sp || pc != arch->dwarf_ra || zero != 0)
+		return false;
+	if (!take_literal(&ops, &mask) || mask != 15 || bytes_u8(&ops) != OP_AND || !take_literal(&ops, &threshold) ||
+	    bytes_u8(&ops) != OP_GE || !take_literal(&ops, &shift) || shift > 8 || bytes_u8(&ops) != OP_SHL || bytes_u8(&ops) != OP_PLUS)
+		return false;
+	if (ops.bad || bytes_left(&ops) > 0 || offset < 0 || offset > 4096)
+		return false;
+	rule->kind = RULE_PLT;
+	rule->cfa_off = (int32_t)offset;
+	rule->fp_off = threshold;
+	rule->ra_off = shift;
+	return true;
+}
+
+static bool take_base(const struct unwind_arch *arch, uint8_t reg, int64_t offset, bool deref, struct unwind_rule *rule)
+{
+	if ((reg != arch->dwarf_sp && reg != arch->dwarf_fp) || offset < -RULE_CFA_LIMIT || offset >= RULE_CFA_LIMIT)
+		return false;
+	if (reg == arch->dwarf_sp)
+		rule->kind = deref ? RULE_SP_DEREF : RULE_SP;
+	else
+		rule->kind = deref ? RULE_FP_DEREF : RULE_FP;
+	rule->cfa_off = (int32_t)offset;
+	return true;
+}
+
+static bool cfa_into(const struct cfi_section *section, const struct unwind_arch *arch, const struct cfi_row *row,
+                     struct unwind_rule *rule, uint8_t *base)
+{
+	struct bytes ops;
+	int64_t offset;
+
+	if (row->cfa.kind == CFI_REGISTER && row->cfa.value < UNWIND_REGISTERS) {
+		*base = (uint8_t)row->cfa.value;
+		return take_base(arch, *base, row->cfa_offset, false, rule);
+	}
+	if (row->cfa.kind != CFI_VAL_EXPR)
+		return false;
+	ops = cfi_expr_bytes(section, &row->cfa);
+	if (is_plt(ops, arch, rule)) {
+		*base = arch->dwarf_sp;
+		return true;
+	}
+	return take_breg(&ops, base, &offset) && bytes_u8(&ops) == OP_DEREF && !ops.bad && bytes_left(&ops) == 0 &&
+	       take_base(arch, *base, offset, true, rule);
+}
+
+// Where a register is saved, as an offset from the CFA or (`*at_base`) from the register that the CFA is computed from.
+static bool slot_of(const struct cfi_section *section, const struct cfi_reg *reg, uint8_t base, int16_t *off, bool *at_base)
+{
+	int64_t offset = reg->value;
+	uint8_t from;
+
+	*at_base = reg->kind == CFI_EXPR;
+	if (*at_base) {
+		struct bytes ops = cfi_expr_bytes(section, reg);
+		if (!take_breg(&ops, &from, &offset) || bytes_left(&ops) > 0 || from != base)
+			return false;
+	} else if (reg->kind != CFI_OFFSET) {
+		return false;
+	}
+	*off = (int16_t)offset;
+	return offset >= INT16_MIN && offset <= INT16_MAX;
+}
+
+// The caller's sp is the CFA: said by no rule at all, as CFA + 0, or (signal frames) as saved where the CFA was read from.
+static bool sp_is_cfa(const struct cfi_section *section, const struct unwind_arch *arch, const struct cfi_row *row,
+                      const struct unwind_rule *rule, uint8_t base)
+{
+	const struct cfi_reg *sp = &row->regs[arch->dwarf_sp];
+	int16_t off;
+	bool at_base;
+
+	if (sp->kind == CFI_UNSPECIFIED || (sp->kind == CFI_VAL_OFFSET && sp->value == 0))
+		return true;
+	return (rule->kind == RULE_SP_DEREF || rule->kind == RULE_FP_DEREF) && slot_of(section, sp, base, &off, &at_base) && at_base &&
+	       off == rule->cfa_off;
+}
+
+struct unwind_rule rule_from_row(const struct cfi_section *section, const struct unwind_arch *arch, const struct cfi_cie *cie,
+                                 const struct cfi_row *row)
+{
+	const struct unwind_rule slow = { .kind = RULE_SLOW | (cie->is_signal ? RULE_SIGNAL : 0) };
+	struct unwind_rule rule = { 0 };
+	uint8_t base = 0;
+	bool at_base;
+	int16_t off;
+
+	if (cie->ra_register != arch->dwarf_ra)
+		return slow;
+	const struct cfi_reg *ra = &row->regs[arch->dwarf_ra], *fp = &row->regs[arch->dwarf_fp];
+	if (ra->kind == CFI_UNDEFINED)
+		return (struct unwind_rule){ .kind = RULE_ROOT };
+	if (!cfa_into(section, arch, row, &rule, &base) || !sp_is_cfa(section, arch, row, &rule, base))
+		return slow;
+	bool fp_is_same = fp->kind == CFI_UNSPECIFIED || fp->kind == CFI_SAME || fp->kind == CFI_UNDEFINED;
+	if (rule.kind == RULE_PLT)
+		return fp_is_same && ra->kind == CFI_OFFSET && ra->value == -arch->word_bytes && !cie->is_signal ? rule : slow;
+	if (!fp_is_same) {
+		if (!slot_of(section, fp, base, &off, &at_base))
+			return slow;
+		rule.fp_off = off;
+		rule.kind |= RULE_FP_SAVED | (at_base ? RULE_FP_AT_BASE : 0);
+	}
+	if (slot_of(section, ra, base, &off, &at_base)) {
+		rule.ra_off = off;
+		rule.kind |= RULE_RA_SAVED | (at_base ? RULE_RA_AT_BASE : 0);
+	} else if (arch->perf_lr == 0xff || (ra->kind != CFI_UNSPECIFIED && ra->kind != CFI_SAME)) {
+		return slow;
+	}
+	if (cie->is_signal)
+		rule.kind |= RULE_SIGNAL;
+	return rule;
+}
+
+// ---------------------------------------------------------------- looking up
+
+// The last FDE that starts at or before `at`; count when there is none.
+static size_t search(const struct fde_ref *fdes, size_t count, uint32_t at)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (fdes[middle].start <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 ? low - 1 : count;
+}
+
+struct compiling {
+	struct rule_table *table;
+	const struct unwind_arch *arch;
+	const struct cfi_fde *fde;
+	uint64_t base;
+	size_t first;
+	struct unwind_counters *counters;
+};
+
+static bool append_row(void *context, uint64_t start, uint64_t end, const struct cfi_row *row)
+{
+	struct compiling *c = context;
+	struct unwind_rule rule = rule_from_row(&c->table->section, c->arch, &c->fde->cie, row);
+	size_t count = c->table->rows.count;
+
+	(void)end;
+	// Every row takes an instruction of its own. More rows than the section has bytes means FDEs that overlap on purpose.
+	if (count >= bytes_left(&c->table->section.data) || count >= UINT32_MAX - 2)
+		return false;
+	if (count > c->first && memcmp(&c->table->rows.data[count - 1].rule, &rule, sizeof(rule)) == 0)
+		return true;
+	vec_push(&c->table->rows, (struct rule_row){ .start = (uint32_t)(start - c->base), .rule = rule });
+	c->counters->rows_compiled++;
+	c->counters->slow_rows += (rule.kind & RULE_BASE_MASK) == RULE_SLOW;
+	return true;
+}
+
+// false: the index is wrong about this FDE.
+static bool compile(struct unwind_image *image, struct rule_table *table, size_t i, struct unwind_counters *counters)
+{
+	struct cfi_fde fde;
+	uint64_t end = image->base + table->fdes[i].start, bad_from;
+	struct compiling context = {
+		.table = table, .arch = image->arch, .fde = &fde, .base = image->base, .first = table->rows.count, .counters = counters,
+	};
+
+	bool good = rule_index_fde(table, table->fdes[i].offset, &fde);
+	if (table->is_from_header && (!good || fde.start != end))
+		return false;
+	if (good) {
+		end = cfi_run(&table->section, &fde, append_row, &context, &bad_from) ? fde.end : bad_from;
+		if (end < fde.start || end - image->base > UINT32_MAX)
+			end = fde.start;
+	}
+	vec_push(&table->rows, (struct rule_row){ .start = (uint32_t)(end - image->base) });
+	table->compiled[i] = (struct fde_rows){ (uint32_t)context.first, (uint32_t)(table->rows.count - context.first) };
+	counters->fdes_compiled++;
+	return true;
+}
+
+static struct unwind_rule find_in_rows(const struct rule_row *rows, size_t count, uint32_t at)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (rows[middle].start <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 ? rows[low - 1].rule : (struct unwind_rule){ 0 };
+}
+
+static struct unwind_rule find_in_table(struct unwind_image *image, struct rule_table *table, uint32_t at,
+                                        struct unwind_counters *counters)
+{
+	size_t i = search(table->fdes, table->fde_count, at);
+
+	if (i == table->fde_count)
+		return (struct unwind_rule){ 0 };
+	if (table->compiled[i].count == 0 && !compile(image, table, i, counters)) {
+		rule_index_scan(image, table);
+		return find_in_table(image, table, at, counters); // no longer from the header: once only
+	}
+	struct fde_rows rows = table->compiled[i];
+	return find_in_rows(&table->rows.data[rows.first], rows.count, at);
+}
+
+struct unwind_rule rule_table_find(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters)
+{
+	uint64_t at = vaddr - image->base;
+	struct unwind_rule rule = { 0 };
+
+	if (vaddr < image->base || at >= UINT32_MAX)
+		return rule;
+	for (size_t i = 0; i < image->table_count && rule.kind == RULE_NONE; i++)
+		rule = find_in_table(image, &image->tables[i], (uint32_t)at, counters);
+	return rule;
+}
+
+struct row_wanted {
+	uint64_t vaddr;
+	struct cfi_row *row;
+	bool found;
+};
+
+static bool keep_row(void *context, uint64_t start, uint64_t end, const struct cfi_row *row)
+{
+	struct row_wanted *wanted = context;
+
+	if (wanted->vaddr < start || wanted->vaddr >= end)
+		return true;
+	*wanted->row = *row;
+	wanted->found = true;
+	return false;
+}
+
+bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *row, struct cfi_fde *fde,
+                    const struct cfi_section **section)
+{
+	struct row_wanted wanted = { .vaddr = vaddr, .row = row };
+	uint64_t bad_from;
+
+	if (vaddr < image->base || vaddr - image->base >= UINT32_MAX)
+		return false;
+	for (size_t t = 0; t < image->table_count && !wanted.found; t++) {
+		struct rule_table *table = &image->tables[t];
+		size_t i = search(table->fdes, table->fde_count, (uint32_t)(vaddr - image->base));
+		if (i == table->fde_count || !rule_index_fde(table, table->fdes[i].offset, fde))
+			continue;
+		*section = &table->section;
+		cfi_run(&table->section, fde, keep_row, &wanted, &bad_from);
+	}
+	return wanted.found;
+}
+
+// ---------------------------------------------------------------- the image
+
+bool unwind_image_new(struct unwind_image **out, struct image *image, bool populate, struct err *err)
+{
+	struct unwind_image *made = NEW(struct unwind_image);
+
+	(void)err; // whatever is wrong with an image's CFI only means that it has none
+	made->image = image_retain(image);
+	made->arch = unwind_arch_for(image->machine);
+	made->base = UINT64_MAX;
+	for (size_t i = 0; i < image->segment_count; i++)
+		if (image->segments[i].vaddr < made->base)
+			made->base = image->segments[i].vaddr;
+	if (made->arch != NULL && made->base != UINT64_MAX)
+		rule_index_build(made, populate);
+	*out = made;
+	return true;
+}
+
+void unwind_image_free(struct unwind_image *image)
+{
+	if (image == NULL)
+		return;
+	for (size_t i = 0; i < image->table_count; i++) {
+		free(image->tables[i].fdes);
+		free(image->tables[i].compiled);
+		vec_release(&image->tables[i].rows);
+	}
+	image_release(image->image);
+	free(image);
+}
+
+size_t unwind_image_bytes(const struct unwind_image *image)
+{
+	size_t bytes = sizeof(*image);
+
+	for (size_t i = 0; i < image->table_count; i++) {
+		const struct rule_table *table = &image->tables[i];
+		bytes += table->fde_count * (sizeof(*table->fdes) + sizeof(*table->compiled)) +
+		         table->rows.capacity * sizeof(struct rule_row);
+	}
+	return bytes;
+}

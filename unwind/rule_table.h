@@ -1,0 +1,65 @@
+// One image's CFI as rules: a sorted index of its FDEs, and the rows of those that were needed so far.
+#ifndef PERFSAMPLE_UNWIND_RULE_TABLE_H
+#define PERFSAMPLE_UNWIND_RULE_TABLE_H
+
+#include "base/vec.h"
+#include "unwind/cfi.h"
+#include "unwind/rule.h"
+#include "unwind/unwind.h"
+
+struct fde_ref {
+	uint32_t start;  // vaddr - the image's base
+	uint32_t offset; // of the FDE in its section
+};
+struct fde_rows { // the rows of one FDE; count 0: not compiled yet
+	uint32_t first, count;
+};
+struct rule_row {
+	uint32_t start; // as in fde_ref; the last row of an FDE is RULE_NONE at its end
+	struct unwind_rule rule;
+};
+_Static_assert(sizeof(struct rule_row) == 12, "a row is 12 bytes");
+
+struct rule_table { // one of .eh_frame and .debug_frame
+	struct cfi_section section;
+	struct fde_ref *fdes;
+	struct fde_rows *compiled;
+	size_t fde_count;
+	VEC(struct rule_row) rows;
+	struct cfi_cie cie; // the last one read
+	bool has_cie;
+	bool is_from_header;  // the index came from .eh_frame_hdr and may yet prove wrong
+	bool stops_at_zero;   // where the section ends is not known, only its terminator tells
+};
+
+struct unwind_image {
+	struct image *image;
+	const struct unwind_arch *arch; // NULL: a machine we know nothing about
+	uint64_t base;                  // lowest vaddr of a segment
+	struct rule_table tables[2];    // in the order in which they are asked
+	size_t table_count;
+	// The unwinder that cached this image's rules last, and the number it gave the image. The time tells an unwinder from a
+	// later one at the same address.
+	const struct unwinder *owner;
+	uint64_t owner_born_ns;
+	uint32_t serial;
+};
+
+// The rule at a vaddr; RULE_NONE where there is no CFI. Compiles the FDE on its first use.
+struct unwind_rule rule_table_find(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters);
+// The row itself, for what no rule can say. false: none.
+bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *row, struct cfi_fde *fde,
+                    const struct cfi_section **section);
+
+// The row as a rule; RULE_SLOW when it is not of the usual forms.
+struct unwind_rule rule_from_row(const struct cfi_section *section, const struct unwind_arch *arch, const struct cfi_cie *cie,
+                                 const struct cfi_row *row);
+
+// rule_index.c: finds the image's CFI sections and makes the indexes.
+void rule_index_build(struct unwind_image *image, bool populate);
+// Makes a table's index anew, from the section itself.
+void rule_index_scan(struct unwind_image *image, struct rule_table *table);
+// Reads the FDE at `offset` with its CIE. false: malformed, or no FDE.
+bool rule_index_fde(struct rule_table *table, size_t offset, struct cfi_fde *fde);
+
+#endif

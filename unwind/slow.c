@@ -1,0 +1,231 @@
+// Steps by a full row: expressions, values in registers, CFAs in registers that rules do not know. One frame in ten thousand.
+#include "unwind/walk.h"
+
+enum { MAX_REWALKS = 16 };
+
+struct full_step {
+	const struct walk *walk;
+	const struct cfi_section *section;
+	const struct register_set *from;
+	uint64_t sp, cfa;
+	enum unwind_end end;
+	bool no_register;
+};
+
+static bool evaluate(struct full_step *s, const struct cfi_reg *reg, const uint64_t *initial, uint64_t *out)
+{
+	uint64_t missed;
+
+	switch (cfi_expr_eval(cfi_expr_bytes(s->section, reg), s->from, &s->walk->view, initial, out, &missed)) {
+	case CFI_EXPR_OK:
+		return true;
+	case CFI_EXPR_NO_REGISTER:
+		s->no_register = true;
+		s->end = UNWIND_UNSUPPORTED;
+		return false;
+	case CFI_EXPR_NO_MEMORY:
+		s->end = stack_miss(&s->walk->view, missed);
+		return false;
+	default:
+		s->end = UNWIND_UNSUPPORTED;
+		return false;
+	}
+}
+
+static bool find_cfa(struct full_step *s, const struct cfi_row *row)
+{
+	uint64_t value;
+
+	if (row->cfa.kind == CFI_VAL_EXPR)
+		return evaluate(s, &row->cfa, NULL, &s->cfa);
+	s->end = UNWIND_UNSUPPORTED;
+	if (row->cfa.kind != CFI_REGISTER)
+		return false;
+	if (!register_get(s->from, (uint64_t)row->cfa.value, &value)) {
+		s->no_register = row->cfa.value < UNWIND_REGISTERS;
+		return false;
+	}
+	s->cfa = value + (uint64_t)row->cfa_offset;
+	return true;
+}
+
+// The caller's value of one register. `*known` false: it cannot be told, which is no failure.
+static bool find_register(struct full_step *s, const struct cfi_row *row, unsigned reg, uint64_t *out, bool *known)
+{
+	const struct unwind_arch *arch = s->walk->arch;
+	const struct cfi_reg *rule = &row->regs[reg];
+	uint64_t slot = s->cfa + (uint64_t)rule->value;
+
+	*known = true;
+	switch (rule->kind) {
+	case CFI_UNSPECIFIED:
+		*known = (arch->callee_saved >> reg & 1) != 0 && register_get(s->from, reg, out);
+		return true;
+	case CFI_SAME:
+		*known = register_get(s->from, reg, out);
+		return true;
+	case CFI_REGISTER:
+		*known = register_get(s->from, (uint64_t)rule->value, out);
+		s->no_register = s->no_register || (!*known && rule->value < UNWIND_REGISTERS && reg == arch->dwarf_ra);
+		return true;
+	case CFI_VAL_OFFSET:
+		*out = slot;
+		return true;
+	case CFI_VAL_EXPR:
+		return evaluate(s, rule, &s->cfa, out);
+	case CFI_EXPR:
+		if (!evaluate(s, rule, &s->cfa, &slot))
+			return false;
+		break;
+	case CFI_OFFSET:
+		break;
+	default: // CFI_UNDEFINED
+		*known = false;
+		return true;
+	}
+	if (slot < s->sp && reg != arch->dwarf_ra) { // popped already: see walk.c
+		*known = register_get(s->from, reg, out);
+		return true;
+	}
+	if (stack_word(&s->walk->view, slot, out))
+		return true;
+	s->end = stack_miss(&s->walk->view, slot);
+	return false;
+}
+
+// All registers of the caller. RULE_ROOT among the reasons when the return address is undefined.
+static bool full_step(struct full_step *s, const struct cfi_row *row, const struct cfi_cie *cie, struct register_set *to, uint64_t *ra)
+{
+	const struct unwind_arch *arch = s->walk->arch;
+	bool known;
+
+	*to = (struct register_set){ 0 };
+	if (cie->ra_register >= UNWIND_REGISTERS) {
+		s->end = UNWIND_UNSUPPORTED;
+		return false;
+	}
+	if (row->regs[cie->ra_register].kind == CFI_UNDEFINED) {
+		s->end = UNWIND_ROOT;
+		return false;
+	}
+	if (!find_cfa(s, row))
+		return false;
+	for (unsigned reg = 0; reg < UNWIND_REGISTERS; reg++) {
+		uint64_t value = 0;
+		if (!find_register(s, row, reg, &value, &known)) {
+			// What nobody may ever ask for does not end the stack.
+			if (reg == arch->dwarf_sp || reg == arch->dwarf_fp || reg == cie->ra_register)
+				return false;
+			known = false;
+		}
+		if (known)
+			register_put(to, reg, value);
+	}
+	if (row->regs[arch->dwarf_sp].kind == CFI_UNSPECIFIED)
+		register_put(to, arch->dwarf_sp, s->cfa);
+	const struct cfi_reg *rule = &row->regs[cie->ra_register];
+	bool in_link = arch->perf_lr != 0xff && rule->kind == CFI_UNSPECIFIED;
+	if (!register_get(in_link ? s->from : to, cie->ra_register, ra)) {
+		s->end = UNWIND_UNSUPPORTED;
+		return false;
+	}
+	*ra &= arch->ra_mask;
+	register_put(to, arch->dwarf_ra, *ra); // x86's column is the pc, aarch64's the link register: both hold it at the return
+	return true;
+}
+
+static void leaf_registers(struct walk *walk)
+{
+	uint64_t value;
+
+	walk->registers.known = 0;
+	for (unsigned reg = 0; reg < UNWIND_REGISTERS; reg++)
+		if (walk_sampled_register(walk->input, walk->arch->dwarf_to_perf[reg], &value))
+			register_put(&walk->registers, reg, value);
+	walk->registers_frame = 0;
+}
+
+// Walks from the leaf again, this time with all registers, up to the frame whose step needs one that rules do not keep.
+static bool rewalk(struct walk *walk, size_t wanted)
+{
+	leaf_registers(walk);
+	for (size_t i = 0; i < wanted; i++) {
+		const struct frame *frame = &walk->out->frames[i];
+		uint64_t lookup = frame_lookup_addr(frame), ra;
+		const struct unwind_map *map = walk_map(walk, lookup);
+		struct cfi_row row;
+		struct cfi_fde fde;
+		struct register_set to;
+		struct full_step s = { .walk = walk, .from = &walk->registers };
+		if (map->image == NULL || map->image->arch != walk->arch ||
+		    !rule_table_row(map->image, lookup - map->bias, &row, &fde, &s.section) ||
+		    !register_get(&walk->registers, walk->arch->dwarf_sp, &s.sp) || !full_step(&s, &row, &fde.cie, &to, &ra) ||
+		    ra != walk->out->frames[i + 1].addr)
+			return false;
+		walk->registers = to;
+		walk->registers_frame = i + 1;
+	}
+	return true;
+}
+
+static void cursor_registers(struct walk *walk, const struct cursor *at, size_t frame)
+{
+	if (frame == 0) {
+		leaf_registers(walk);
+	} else if (walk->registers_frame != frame) {
+		walk->registers.known = 0;
+		register_put(&walk->registers, walk->arch->dwarf_sp, at->sp);
+		register_put(&walk->registers, walk->arch->dwarf_fp, at->fp);
+		register_put(&walk->registers, walk->arch->dwarf_ra, walk->arch->perf_lr != 0xff ? at->lr : at->pc);
+	}
+}
+
+static bool arrive(struct walk *walk, struct cursor *at, const struct register_set *to, uint64_t ra, bool is_signal,
+                   enum unwind_end *end)
+{
+	uint64_t sp = at->sp;
+
+	*end = ra == 0 ? UNWIND_ROOT : UNWIND_BAD_RA;
+	if (ra == 0 || ra >= walk->arch->addr_end)
+		return false;
+	if (!register_get(to, walk->arch->dwarf_sp, &sp) || sp < at->sp || (sp == at->sp && at->kind == FRAME_RETURN)) {
+		*end = UNWIND_NO_PROGRESS;
+		if (!is_signal || at->backward++ >= 64)
+			return false;
+	}
+	register_get(to, walk->arch->dwarf_fp, &at->fp);
+	at->pc = at->lr = ra;
+	if (is_signal && walk->arch->perf_lr != 0xff)
+		register_get(to, walk->arch->dwarf_ra, &at->lr);
+	at->sp = sp;
+	at->kind = is_signal ? FRAME_INTERRUPTED : FRAME_RETURN;
+	at->via = is_signal ? VIA_SIGNAL : VIA_EXPR;
+	return true;
+}
+
+bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
+{
+	size_t frame = walk->out->count - 1;
+	struct cfi_row row;
+	struct cfi_fde fde;
+	struct register_set to;
+	uint64_t ra = 0;
+	struct full_step s = { .walk = walk, .from = &walk->registers, .sp = at->sp };
+	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
+
+	*end = UNWIND_NO_CFI;
+	if (!rule_table_row(map->image, lookup - map->bias, &row, &fde, &s.section))
+		return false;
+	cursor_registers(walk, at, frame);
+	bool good = full_step(&s, &row, &fde.cie, &to, &ra);
+	if (!good && s.no_register && walk->registers_frame != frame && walk->rewalks++ < MAX_REWALKS && rewalk(walk, frame)) {
+		s.no_register = false;
+		good = full_step(&s, &row, &fde.cie, &to, &ra);
+	}
+	*end = s.end;
+	if (!good || !arrive(walk, at, &to, ra, fde.cie.is_signal, end))
+		return false;
+	walk->registers = to;
+	walk->registers_frame = frame + 1;
+	return true;
+}

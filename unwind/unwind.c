@@ -1,0 +1,70 @@
+#include "unwind/unwind.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "unwind/walk.h"
+
+const char *unwind_end_name(enum unwind_end end)
+{
+	static const char *const names[UNWIND_END_COUNT] = {
+		[UNWIND_ROOT] = "root",
+		[UNWIND_TRUNCATED] = "truncated",
+		[UNWIND_NO_CFI] = "no_cfi",
+		[UNWIND_NO_MAPPING] = "no_mapping",
+		[UNWIND_BAD_READ] = "bad_read",
+		[UNWIND_NO_PROGRESS] = "no_progress",
+		[UNWIND_BAD_RA] = "bad_ra",
+		[UNWIND_DEPTH_LIMIT] = "depth_limit",
+		[UNWIND_UPROBE_TRAMPOLINE] = "uprobe_trampoline",
+		[UNWIND_NO_IMAGE] = "no_image",
+		[UNWIND_UNSUPPORTED] = "unsupported",
+		[UNWIND_NOT_USER] = "not_user",
+		[UNWIND_NO_REGISTERS] = "no_registers",
+		[UNWIND_DEFERRED] = "deferred",
+	};
+
+	return (unsigned)end < UNWIND_END_COUNT ? names[end] : "unknown";
+}
+
+const struct unwind_arch *unwind_arch_for(uint16_t machine)
+{
+	for (size_t i = 0; unwind_archs[i] != NULL; i++)
+		if (unwind_archs[i]->machine == machine)
+			return unwind_archs[i];
+	return NULL;
+}
+
+bool unwind_regs_for(uint16_t machine, struct unwind_regs *out)
+{
+	const struct unwind_arch *arch = unwind_arch_for(machine);
+
+	if (arch == NULL)
+		return false;
+	*out = (struct unwind_regs){ .mask = arch->perf_mask, .pc = arch->perf_pc, .sp = arch->perf_sp };
+	return true;
+}
+
+struct unwinder *unwinder_new(void)
+{
+	struct unwinder *unwinder = NEW(struct unwinder);
+	struct timespec now;
+
+	unwinder->cache = mem_zero(CACHE_ENTRIES, sizeof(*unwinder->cache));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	unwinder->born_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return unwinder;
+}
+
+void unwinder_free(struct unwinder *unwinder)
+{
+	if (unwinder == NULL)
+		return;
+	free(unwinder->cache);
+	free(unwinder);
+}
+
+struct unwind_counters unwinder_counters(const struct unwinder *unwinder)
+{
+	return unwinder->counters;
+}

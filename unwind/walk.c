@@ -1,0 +1,311 @@
+// The walk: rules from the cache, one frame after the other. What dominates its time is missing the data cache on the stack
+// copy, so lines are asked for 2 KiB ahead.
+#include "unwind/walk.h"
+
+#include <string.h>
+
+enum { PREFETCH_BYTES = 2048, LINE_BYTES = 64, MAX_BACKWARD = 64 };
+
+bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out)
+{
+	if (perf_register >= 64 || (input->regs_mask >> perf_register & 1) == 0)
+		return false;
+	*out = input->regs[__builtin_popcountll(input->regs_mask & (((uint64_t)1 << perf_register) - 1))];
+	return true;
+}
+
+static bool holds(const struct unwind_map *map, uint64_t addr)
+{
+	return addr >= map->start && addr < map->end;
+}
+
+// Numbers the image for this unwinder, if it had not. The number is the image's part of the cache's keys.
+static void adopt(struct unwinder *unwinder, struct unwind_image *image)
+{
+	if (image->owner == unwinder && image->owner_born_ns == unwinder->born_ns)
+		return;
+	if (++unwinder->next_serial == 0) { // all numbers used: old entries might be taken for new ones
+		memset(unwinder->cache, 0, CACHE_ENTRIES * sizeof(*unwinder->cache));
+		unwinder->born_ns++;
+		unwinder->next_serial = 1;
+	}
+	image->owner = unwinder;
+	image->owner_born_ns = unwinder->born_ns;
+	image->serial = unwinder->next_serial;
+}
+
+const struct unwind_map *walk_map(struct walk *walk, uint64_t addr)
+{
+	struct unwinder *unwinder = walk->unwinder;
+	// Mappings are large: the hash takes 64 KiB as one. Small ones that share a slot only cost a call.
+	struct unwind_map *slot = &unwinder->recent[((addr >> 16) * 0x9e3779b97f4a7c15u) >> 58];
+
+	if (holds(slot, addr))
+		return slot;
+	struct unwind_map answer = walk->input->map(walk->input->map_context, addr);
+	if (!holds(&answer, addr)) // an answer about nowhere, or somewhere else
+		answer = (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+	// What is missing now may be there for the next sample of the same generation: not remembered.
+	if (answer.image == NULL && answer.missing != UNWIND_NO_CFI) {
+		unwinder->missing = answer;
+		return &unwinder->missing;
+	}
+	if (answer.image != NULL)
+		adopt(unwinder, answer.image);
+	*slot = answer;
+	return slot;
+}
+
+static void start_generation(struct unwinder *unwinder, uint64_t generation)
+{
+	if (unwinder->has_generation && unwinder->generation == generation)
+		return;
+	unwinder->generation = generation;
+	unwinder->has_generation = true;
+	unwinder->last = (struct unwind_map){ 0 };
+	memset(unwinder->recent, 0, sizeof(unwinder->recent));
+}
+
+// musl's signal trampoline has no CFI; the byte before it, where a return address is looked up, may even belong to another
+// function. So wherever no CFI calls itself a signal frame, the code at the return address itself is looked at.
+static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *map, uint64_t lookup, uint8_t kind)
+{
+	struct unwind_image *image = map->image;
+	const struct unwind_arch *arch = walk->arch;
+	struct bytes code;
+
+	if (image->arch != arch)
+		return (struct unwind_rule){ 0 };
+	struct unwind_rule rule = rule_table_find(image, lookup - map->bias, &walk->unwinder->counters);
+	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0) {
+		uint64_t vaddr = lookup + 1 - map->bias;
+		for (size_t size = UNWIND_SIGRETURN_BYTES; size >= 7; size--) {
+			if (!image_at_vaddr(image->image, vaddr, size, &code))
+				continue;
+			if (arch->is_sigreturn(code.at, size))
+				rule = (struct unwind_rule){
+					.kind = RULE_SP_DEREF | RULE_SIGNAL | RULE_FP_SAVED | RULE_FP_AT_BASE | RULE_RA_SAVED | RULE_RA_AT_BASE,
+					.cfa_off = arch->sigframe.sp, .fp_off = (int16_t)arch->sigframe.fp, .ra_off = (int16_t)arch->sigframe.pc,
+				};
+			break;
+		}
+	}
+	return rule;
+}
+
+static struct unwind_rule cached_rule(struct walk *walk, const struct unwind_map *map, uint64_t lookup, uint8_t kind)
+{
+	struct unwinder *unwinder = walk->unwinder;
+	uint64_t at = lookup - map->bias - map->image->base;
+
+	if (at > UINT32_MAX)
+		return (struct unwind_rule){ 0 };
+	uint64_t key = (uint64_t)map->image->serial << 32 | at;
+	struct cache_entry *entry = &unwinder->cache[(key * 0x9e3779b97f4a7c15u) >> (64 - CACHE_BITS)];
+	if (__builtin_expect(entry->key == key, 1)) {
+		unwinder->counters.cache_hits++;
+		return entry->rule;
+	}
+	unwinder->counters.cache_misses++;
+	struct unwind_rule rule = rule_at(walk, map, lookup, kind);
+	*entry = (struct cache_entry){ .key = key, .rule = rule };
+	return rule;
+}
+
+// Everything that is the same for all rules once the slots were read.
+static inline bool arrive(const struct unwind_arch *arch, struct cursor *at, struct unwind_rule rule, uint64_t cfa, uint64_t ra,
+                          enum unwind_end *end)
+{
+	bool is_signal = (rule.kind & RULE_SIGNAL) != 0;
+
+	ra &= arch->ra_mask;
+	if (__builtin_expect(ra == 0, 0)) {
+		*end = UNWIND_ROOT;
+		return false;
+	}
+	if (__builtin_expect(ra >= arch->addr_end, 0)) {
+		*end = UNWIND_BAD_RA;
+		return false;
+	}
+	if (__builtin_expect(cfa <= at->sp, 0)) {
+		// The leaf may not have moved sp yet, nor may a function that a signal interrupted. A signal handler may run on a
+		// stack of its own, above or below the interrupted one.
+		if (!(at->kind != FRAME_RETURN && cfa == at->sp) && !(is_signal && at->backward++ < MAX_BACKWARD)) {
+			*end = UNWIND_NO_PROGRESS;
+			return false;
+		}
+	}
+	at->pc = ra;
+	at->lr = ra; // that is what the link register holds when the call returns
+	at->sp = cfa;
+	at->sp_is_exact = true;
+	at->kind = is_signal ? FRAME_INTERRUPTED : FRAME_RETURN;
+	at->via = is_signal ? VIA_SIGNAL : VIA_CFI;
+	return true;
+}
+
+static bool miss(const struct walk *walk, uint64_t addr, enum unwind_end *end)
+{
+	*end = stack_miss(&walk->view, addr);
+	return false;
+}
+
+// sp or fp plus a constant, slots relative to the CFA: nearly every frame there is.
+static inline __attribute__((always_inline)) bool plain_step(struct walk *walk, struct cursor *at, struct unwind_rule rule, enum unwind_end *end)
+{
+	uint64_t cfa = ((rule.kind & RULE_BASE_MASK) == RULE_SP ? at->sp : at->fp) + (uint64_t)(int64_t)rule.cfa_off;
+	uint64_t ra = at->lr, fp = at->fp;
+
+	if ((rule.kind & RULE_RA_SAVED) != 0 && !stack_word(&walk->view, cfa + (uint64_t)(int64_t)rule.ra_off, &ra))
+		return miss(walk, cfa + (uint64_t)(int64_t)rule.ra_off, end);
+	if ((rule.kind & RULE_FP_SAVED) != 0) {
+		uint64_t slot = cfa + (uint64_t)(int64_t)rule.fp_off;
+		// gcc emits no restore for fp after `pop`: a slot below sp is one that was popped already, and fp is the caller's.
+		if (!stack_word(&walk->view, slot, &fp) && slot >= at->sp)
+			return miss(walk, slot, end);
+		if (slot < at->sp)
+			fp = at->fp;
+	}
+	if (!arrive(walk->arch, at, rule, cfa, ra, end))
+		return false;
+	at->fp = fp;
+	return true;
+}
+
+static bool uncommon_step(struct walk *walk, struct cursor *at, struct unwind_rule rule, uint64_t lookup, enum unwind_end *end)
+{
+	enum rule_base base_kind = rule.kind & RULE_BASE_MASK;
+	uint64_t base = base_kind == RULE_FP || base_kind == RULE_FP_DEREF ? at->fp : at->sp, cfa = base + (uint64_t)(int64_t)rule.cfa_off;
+	uint64_t ra = at->lr, fp = at->fp, slot, lr;
+
+	if (base_kind == RULE_PLT) {
+		cfa += (uint64_t)((lookup & 15) >= (uint64_t)rule.fp_off) << rule.ra_off;
+		slot = cfa - walk->arch->word_bytes;
+		if (!stack_word(&walk->view, slot, &ra))
+			return miss(walk, slot, end);
+		return arrive(walk->arch, at, rule, cfa, ra, end);
+	}
+	if ((base_kind == RULE_SP_DEREF || base_kind == RULE_FP_DEREF) && !stack_word(&walk->view, cfa, &cfa))
+		return miss(walk, cfa, end);
+	slot = ((rule.kind & RULE_RA_AT_BASE) != 0 ? base : cfa) + (uint64_t)(int64_t)rule.ra_off;
+	if ((rule.kind & RULE_RA_SAVED) != 0 && !stack_word(&walk->view, slot, &ra))
+		return miss(walk, slot, end);
+	slot = ((rule.kind & RULE_FP_AT_BASE) != 0 ? base : cfa) + (uint64_t)(int64_t)rule.fp_off;
+	if ((rule.kind & RULE_FP_SAVED) != 0 && slot >= at->sp && !stack_word(&walk->view, slot, &fp))
+		return miss(walk, slot, end);
+	uint64_t lr_slot = base + walk->arch->sigframe.lr;
+	if (!arrive(walk->arch, at, rule, cfa, ra, end))
+		return false;
+	at->fp = fp;
+	if ((rule.kind & RULE_SIGNAL) != 0 && walk->arch->sigframe.lr != 0 && stack_word(&walk->view, lr_slot, &lr))
+		at->lr = lr & walk->arch->ra_mask;
+	return true;
+}
+
+static inline void prefetch(const struct stack_view *view, uint64_t sp, uint64_t *ahead)
+{
+	uint64_t want = sp - view->start + PREFETCH_BYTES;
+
+	if (want > view->size)
+		want = view->size;
+	for (; *ahead < want; *ahead += LINE_BYTES)
+		__builtin_prefetch(view->bytes + *ahead);
+}
+
+// Moves the cursor to the caller. false: the stack ends here, see `*end`.
+static inline bool step(struct walk *walk, struct cursor *at, enum unwind_end *end)
+{
+	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
+	struct unwinder *unwinder = walk->unwinder;
+
+	const struct unwind_map *map = &unwinder->last;
+	if (__builtin_expect(!holds(map, lookup), 0)) {
+		map = walk_map(walk, lookup);
+		if (map->image != NULL)
+			unwinder->last = *map;
+	}
+	if (map->image == NULL) {
+		*end = map->end > map->start ? map->missing : UNWIND_NO_MAPPING;
+		return *end == UNWIND_NO_CFI && walk_without_cfi(walk, map, at, end);
+	}
+	struct unwind_rule rule = cached_rule(walk, map, lookup, at->kind);
+	enum rule_base base = rule.kind & RULE_BASE_MASK;
+	if (__builtin_expect(!at->sp_is_exact, 0) && base != RULE_ROOT && base != RULE_FP && base != RULE_NONE) {
+		*end = UNWIND_NO_CFI; // the rule counts from a stack pointer that is not known
+		return walk_frame_pointer(walk, at);
+	}
+	if (__builtin_expect((base == RULE_SP || base == RULE_FP) && (rule.kind & (RULE_FP_AT_BASE | RULE_RA_AT_BASE)) == 0, 1))
+		return plain_step(walk, at, rule, end);
+	switch (base) {
+	case RULE_ROOT:
+		*end = UNWIND_ROOT;
+		return false;
+	case RULE_NONE:
+		*end = UNWIND_NO_CFI;
+		return walk_without_cfi(walk, map, at, end);
+	case RULE_SLOW:
+		return walk_slow_step(walk, map, at, end);
+	default:
+		return uncommon_step(walk, at, rule, lookup, end);
+	}
+}
+
+static bool begin(struct walk *walk, struct cursor *at)
+{
+	const struct unwind_input *input = walk->input;
+
+	for (size_t i = 0; unwind_archs[i] != NULL; i++)
+		if (unwind_archs[i]->machine == input->machine)
+			walk->arch = unwind_archs[i];
+	if (walk->arch == NULL) {
+		walk->out->end = UNWIND_UNSUPPORTED;
+		return false;
+	}
+	*at = (struct cursor){ .kind = FRAME_LEAF, .via = VIA_NONE, .sp_is_exact = true };
+	if (!walk_sampled_register(input, walk->arch->perf_pc, &at->pc) || !walk_sampled_register(input, walk->arch->perf_sp, &at->sp)) {
+		walk->out->end = UNWIND_NO_REGISTERS;
+		return false;
+	}
+	walk_sampled_register(input, walk->arch->perf_fp, &at->fp);
+	if (walk->arch->perf_lr != 0xff && walk_sampled_register(input, walk->arch->perf_lr, &at->lr))
+		at->lr &= walk->arch->ra_mask;
+	walk->view = (struct stack_view){
+		.bytes = input->stack, .start = at->sp, .size = input->stack_size, .top = input->stack_top,
+		.addr_end = walk->arch->addr_end, .word_bytes = walk->arch->word_bytes,
+	};
+	// The kernel copies what is mapped above a thread's stack too; it is not the thread's.
+	if (input->stack_top > at->sp && input->stack_top - at->sp < walk->view.size)
+		walk->view.size = input->stack_top - at->sp;
+	return true;
+}
+
+void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
+{
+	struct walk walk = { .unwinder = unwinder, .input = input, .out = out, .registers_frame = SIZE_MAX };
+	struct cursor at;
+	uint64_t ahead = 0;
+
+	out->count = 0;
+	out->last_cfa = 0;
+	unwinder->counters.samples++;
+	if (!begin(&walk, &at))
+		return;
+	start_generation(unwinder, input->generation);
+	size_t limit = out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES;
+	enum unwind_end end = UNWIND_DEPTH_LIMIT;
+	while (out->count < limit) {
+		prefetch(&walk.view, at.sp, &ahead);
+		out->frames[out->count++] = (struct frame){ .addr = at.pc, .kind = at.kind, .via = at.via };
+		if (input->stack_size == 0) {
+			end = UNWIND_NO_REGISTERS;
+			break;
+		}
+		if (!step(&walk, &at, &end))
+			break;
+		if (out->count == limit)
+			end = UNWIND_DEPTH_LIMIT;
+	}
+	out->end = end;
+	out->last_cfa = at.sp;
+	unwinder->counters.frames += out->count;
+}

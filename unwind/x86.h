@@ -1,0 +1,38 @@
+// What the two x86 machines share.
+#ifndef PERFSAMPLE_UNWIND_X86_H
+#define PERFSAMPLE_UNWIND_X86_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// e8 rel32, or ff /2 with any addressing form (Intel SDM volume 2, CALL).
+static inline bool x86_is_call(const uint8_t *end, size_t size, int64_t *distance)
+{
+	*distance = 0;
+	if (size >= 5 && end[-5] == 0xe8) {
+		int32_t relative;
+		memcpy(&relative, end - 4, 4);
+		*distance = relative;
+		return true;
+	}
+	for (size_t length = 2; length <= 7 && length <= size; length++) {
+		const uint8_t *op = end - length;
+		if (op[0] != 0xff || (op[1] >> 3 & 7) != 2)
+			continue;
+		unsigned mode = op[1] >> 6, rm = op[1] & 7;
+		size_t need = 2;
+		if (mode != 3 && rm == 4)
+			need += 1 + (mode == 0 && length > 2 && (op[2] & 7) == 5 ? 4 : 0); // a SIB byte
+		if (mode == 1)
+			need += 1;
+		else if (mode == 2 || (mode == 0 && rm == 5))
+			need += 4;
+		if (need == length)
+			return true;
+	}
+	return false;
+}
+
+#endif
