@@ -184,8 +184,8 @@ static int walk_on(struct path_walk *walk, bool follow_last)
 
 int procfs_path_below_by_walk(int root_fd, const char *path, bool follow_last)
 {
-	if (strlen(path) >= PATH_BYTES)
-		return fail(-1, ENAMETOOLONG);
+	if (path[0] == '\0' || strlen(path) >= PATH_BYTES)
+		return fail(-1, path[0] == '\0' ? ENOENT : ENAMETOOLONG);
 	struct path_walk *walk = malloc(sizeof(*walk)); // 16 KiB; this may run on a drain thread's small stack one day
 	if (walk == NULL)
 		return fail(-1, ENOMEM);
