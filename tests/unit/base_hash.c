@@ -1,0 +1,117 @@
+#include "base/hash.h"
+#include "base/intern.h"
+#include "tests/tap.h"
+
+#include <stdlib.h>
+
+static void test_hash(void)
+{
+	ok(hash_u64(1) != hash_u64(2) && hash_u64(0) == 0, "the finalizer keeps zero");
+	int least = 64, most = 0;
+	for (int bit = 0; bit < 64; bit++) {
+		int changed = __builtin_popcountll(hash_u64(0x123456789abcdef) ^ hash_u64(0x123456789abcdef ^ 1ull << bit));
+		least = changed < least ? changed : least;
+		most = changed > most ? changed : most;
+	}
+	ok(least >= 16 && most <= 48, "each input bit changes about half of the output (%d to %d)", least, most);
+	ok(hash_pair(1, 2) != hash_pair(2, 1), "a pair has an order");
+	ok(hash_pair(0, 0) != 0, "a pair of zeros is not zero");
+	bool is_distinct = true;
+	char text[40] = "";
+	for (size_t i = 0; i < sizeof(text); i++)
+		for (size_t j = 0; j < i; j++)
+			is_distinct = is_distinct && hash_bytes(text, i) != hash_bytes(text, j);
+	ok(is_distinct, "runs of zeros of different lengths differ");
+	char copy[16] = "x12345678901234";
+	ok(hash_bytes(copy + 1, 14) == hash_bytes("12345678901234", 14), "alignment does not matter");
+	ok(hash_bytes("abcdefgh1", 9) != hash_bytes("abcdefgh2", 9) && hash_bytes("1bcdefghi", 9) != hash_bytes("2bcdefghi", 9), "first and last byte count");
+}
+
+static void test_map(void)
+{
+	struct hash_map m = { 0 };
+	bool is_new;
+	ok(hash_map_get(&m, 0) == NULL && !hash_map_remove(&m, 0), "an empty map");
+	*hash_map_put(&m, 0, 7, &is_new) += 1;
+	ok(is_new && *hash_map_get(&m, 0) == 8, "key 0 is a key");
+	ok(*hash_map_put(&m, 0, 99, &is_new) == 8 && !is_new && m.count == 1, "a key that is there keeps its value");
+	for (uint32_t i = 1; i < 20000; i++)
+		hash_map_put(&m, (uint64_t)i << 32, i, NULL);
+	bool is_there = m.count == 20000;
+	for (uint32_t i = 1; i < 20000; i++)
+		is_there = is_there && *hash_map_get(&m, (uint64_t)i << 32) == i;
+	ok(is_there && hash_map_get(&m, 1) == NULL, "20,000 keys, and none that was not put");
+	ok(m.count * 4 <= m.capacity * 3 + 4, "at most three quarters full");
+	hash_map_clear(&m);
+	ok(m.count == 0 && hash_map_get(&m, 0) == NULL && m.capacity > 0, "cleared");
+	hash_map_release(&m);
+	ok(m.slots == NULL && m.capacity == 0, "released");
+}
+
+// Against a plain array: puts and removes among few keys, so that runs of full slots form and break.
+static void test_remove(void)
+{
+	enum { KEYS = 40 };
+	struct hash_map m = { 0 };
+	int64_t model[KEYS];
+	uint64_t x = 42;
+	bool is_same = true;
+	for (int i = 0; i < KEYS; i++)
+		model[i] = -1;
+	for (uint32_t step = 0; step < 50000 && is_same; step++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		uint32_t key = (uint32_t)(x >> 33) % KEYS;
+		if ((x >> 20) % 2 == 0) {
+			*hash_map_put(&m, key, 0, NULL) = step;
+			model[key] = step;
+		} else {
+			is_same = hash_map_remove(&m, key) == (model[key] >= 0);
+			model[key] = -1;
+		}
+		size_t count = 0;
+		for (uint32_t k = 0; k < KEYS; k++) {
+			const uint32_t *value = hash_map_get(&m, k);
+			is_same = is_same && (value != NULL) == (model[k] >= 0) && (value == NULL || *value == (uint32_t)model[k]);
+			count += value != NULL;
+		}
+		is_same = is_same && count == m.count;
+	}
+	ok(is_same, "50,000 puts and removes agree with an array");
+	hash_map_release(&m);
+}
+
+static void test_intern(void)
+{
+	struct intern t;
+	intern_init(&t);
+	is_u64(intern_string(&t, ""), 0, "the empty string is 0");
+	uint32_t a = intern_string(&t, "alpha"), b = intern_bytes(&t, "alphabet", 5), c = intern_bytes(&t, "a\0b", 3);
+	ok(a == b && a == 1, "the same text, the same id");
+	ok(c != intern_string(&t, "a") && intern_length(&t, c) == 3 && memcmp(intern_text(&t, c), "a\0b", 4) == 0, "NULs inside count");
+	const char *text = intern_text(&t, a);
+	char name[32];
+	for (int i = 0; i < 10000; i++) {
+		snprintf(name, sizeof(name), "name %d", i);
+		intern_string(&t, name);
+	}
+	ok(intern_text(&t, a) == text && strcmp(text, "alpha") == 0, "texts do not move");
+	size_t count = t.entries.count;
+	bool is_same = true;
+	for (int i = 9999; i >= 0; i--) {
+		snprintf(name, sizeof(name), "name %d", i);
+		uint32_t id = intern_string(&t, name);
+		is_same = is_same && strcmp(intern_text(&t, id), name) == 0;
+	}
+	ok(is_same && t.entries.count == count, "10,000 names found again, none added");
+	intern_release(&t);
+	ok(t.entries.data == NULL && t.slots == NULL, "released");
+}
+
+int main(void)
+{
+	test_hash();
+	test_map();
+	test_remove();
+	test_intern();
+	return tap_done();
+}
