@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/closest.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/command.h"
@@ -27,7 +28,7 @@ static int unknown(const char *name)
 	vec_push(&names, "--version");
 	vec_push(&names, "--help");
 	vec_push(&names, NULL);
-	const char *closest = option_closest(name, names.data);
+	const char *closest = closest_word(name, names.data);
 	const char *kind = name[0] == '-' ? "option" : "command";
 	if (closest != NULL)
 		log_error("unknown %s %s; did you mean %s?", kind, name, closest);

@@ -175,10 +175,10 @@
 		const frame = frameOf(event);
 		if (frame)
 			showTip(frame, ...pointer(event));
-		else
+		else if (!current) // else the tip belongs to the frame that the keys chose
 			hideTip();
 	});
-	svg.addEventListener("mouseleave", hideTip);
+	svg.addEventListener("mouseleave", () => current || hideTip());
 	svg.addEventListener("click", event => {
 		const frame = frameOf(event);
 		if (!frame)

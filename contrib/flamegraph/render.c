@@ -197,6 +197,32 @@ static void head(const struct picture *p)
 	buf_string(p->out, "</g>\n");
 }
 
+// What the colours and the order mean, of those that occur.
+static void legend(const struct picture *p)
+{
+	static const struct { const char *class, *text; } kinds[] = {
+		[KIND_USER] = { "u5", "user" }, [KIND_INLINED] = { "i5", "inlined" }, [KIND_KERNEL] = { "k5", "kernel" },
+		[KIND_END] = { "t", "not unwound" }, [KIND_MERGED] = { "m", "too narrow" },
+	};
+	bool occurs[KIND_MERGED + 1] = { false };
+	size_t y = p->height - 10, x = MARGIN;
+	for (size_t i = 1; i < p->boxes.items.count; i++) {
+		const struct flame_box *box = &p->boxes.items.data[i];
+		uint32_t id = p->tree->nodes.data[box->node].name;
+		size_t length = intern_length(&p->tree->names, id);
+		occurs[box->merged > 0 ? KIND_MERGED : kind_of(intern_text(&p->tree->names, id), &length)] = true;
+	}
+	for (size_t kind = 0; kind <= KIND_MERGED; kind++) {
+		if (!occurs[kind])
+			continue;
+		buf_printf(p->out, "<rect class=\"%s\" x=\"%zu\" y=\"%zu\" width=\"10\" height=\"10\"/><text class=\"hint\" x=\"%zu\" y=\"%zu\">%s</text>\n",
+		           kinds[kind].class, x, y - 9, x + 14, y, kinds[kind].text);
+		x += 30 + 6 * strlen(kinds[kind].text);
+	}
+	buf_printf(p->out, "<text class=\"hint\" x=\"%zu\" y=\"%zu\">Left to right is by name, not by time. Click zooms; / searches; arrows and Enter walk and "
+	           "zoom; Esc goes back.</text>\n", x + 6, y);
+}
+
 static void svg(const struct picture *p, const char *style, size_t style_size, bool is_alone)
 {
 	const char *title = p->options->title != NULL ? p->options->title : "Flame graph";
@@ -218,8 +244,7 @@ static void svg(const struct picture *p, const char *style, size_t style_size, b
 	for (size_t i = 0; i < p->boxes.items.count; i++)
 		box_element(p, &p->boxes.items.data[i], &merged_name);
 	buf_release(&merged_name);
-	buf_printf(p->out, "<text class=\"hint\" x=\"%d\" y=\"%zu\">Click a frame to zoom. Keys: / search, arrows and Enter walk and zoom, Esc back. "
-	           "Pale italics: inlined. Width: share of %s, not time of day.</text>\n", MARGIN, p->height - 10, "all");
+	legend(p);
 	if (is_alone) {
 		buf_string(p->out, "<script><![CDATA[");
 		buf_add(p->out, asset_flamegraph_js, asset_flamegraph_js_size);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/closest.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "cli/command.h"
@@ -128,7 +129,7 @@ static const char *closest_name(const struct option *own, const char *name)
 			if (o->name != NULL && is_ours(o))
 				vec_push(&words, o->name);
 	vec_push(&words, NULL);
-	const char *closest = option_closest(name, words.data);
+	const char *closest = closest_word(name, words.data);
 	vec_release(&words);
 	return closest;
 }

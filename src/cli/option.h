@@ -70,8 +70,6 @@ void option_help(const struct command *command, bool all);
 void option_help_text(const struct command *command, bool all, size_t width, struct buf *out);
 // "-o, --output FILE", "-z, --compress[=LEVEL]", "--[no-]inline".
 void option_spelling(const struct option *option, struct buf *out);
-// The word of `words` (NULL-terminated) closest to `word`, NULL when none is near (Damerau-Levenshtein at most a third of its length).
-const char *option_closest(const char *word, const char *const *words);
 
 // Values. Each false return fills err with STATUS_USAGE, naming `spelled` and the offending text.
 bool value_u64(const char *text, uint64_t min, uint64_t max, const char *spelled, uint64_t *out, struct err *err);

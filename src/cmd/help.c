@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/closest.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/command.h"
@@ -55,7 +56,7 @@ static int run(int argc, char **argv)
 			vec_push(&names, (*c)->name);
 	}
 	vec_push(&names, NULL);
-	const char *closest = option_closest(wanted, names.data);
+	const char *closest = closest_word(wanted, names.data);
 	log_error("unknown command %s%s%s%s", wanted, closest != NULL ? "; did you mean " : "", closest != NULL ? closest : "",
 	          closest != NULL ? "?" : "");
 	vec_release(&names);

@@ -1,4 +1,5 @@
 // Parsing of option tables, and values.
+#include "base/closest.h"
 #include "cli/command.h"
 #include "tests/tap.h"
 
@@ -145,17 +146,17 @@ static void test_help(void)
 static void test_closest(void)
 {
 	static const char *const words[] = { "record", "report", "fold", "ls", NULL };
-	is_str(option_closest("recrod", words), "record", "swapped neighbours are one change");
-	is_str(option_closest("repor", words), "report", "one missing");
-	is_str(option_closest("recorrd", words), "record", "one too many");
-	is_str(option_closest("fald", words), "fold", "one wrong");
-	ok(option_closest("fa", words) == NULL, "two of two letters are too many");
-	ok(option_closest("xyz", words) == NULL, "nothing near");
-	ok(option_closest("", words) == NULL, "nothing is near to nothing");
+	is_str(closest_word("recrod", words), "record", "swapped neighbours are one change");
+	is_str(closest_word("repor", words), "report", "one missing");
+	is_str(closest_word("recorrd", words), "record", "one too many");
+	is_str(closest_word("fald", words), "fold", "one wrong");
+	ok(closest_word("fa", words) == NULL, "two of two letters are too many");
+	ok(closest_word("xyz", words) == NULL, "nothing near");
+	ok(closest_word("", words) == NULL, "nothing is near to nothing");
 	char longest[200];
 	memset(longest, 'a', sizeof(longest) - 1);
 	longest[199] = '\0';
-	ok(option_closest(longest, words) == NULL, "a very long word is bounded");
+	ok(closest_word(longest, words) == NULL, "a very long word is bounded");
 }
 
 int main(void)
