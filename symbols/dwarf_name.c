@@ -72,7 +72,7 @@ static const char *scope_name(struct dwarf_unit *unit, const struct abbrev *entr
 		if (attr->name == DW_AT_name && !b->bad)
 			name = value_string(unit, &v);
 	}
-	return name != NULL ? name : entry->tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+	return name != NULL ? name : entry->tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed type}";
 }
 
 // Lists the namespaces and types of a unit, in the order of their DIEs.

@@ -45,11 +45,16 @@ static bool start_inflating(struct dwarf *dwarf, const struct image_section *sec
 	bytes_skip(&b, 4);
 	uint64_t size = bytes_u64(&b);
 	bytes_skip(&b, 8);
+	// The checksum at the stream's end may never be reached, so it is not computed either: the two bytes of zlib's header (RFC 1950)
+	// are read here and the rest as a raw stream.
+	uint8_t method = bytes_u8(&b), flags = bytes_u8(&b);
+	if ((method & 15) != 8 || (flags & 0x20) || (method << 8 | flags) % 31 != 0)
+		return false;
 	if (b.bad || type != ELFCOMPRESS_ZLIB || size > DECOMPRESSED_LIMIT || size > (uint64_t)bytes_left(&b) * RATIO_LIMIT ||
 	    bytes_left(&b) > UINT32_MAX)
 		return false;
 	struct dwarf_inflating *inflating = NEW(struct dwarf_inflating);
-	if (inflateInit(&inflating->stream) != Z_OK) {
+	if (inflateInit2(&inflating->stream, -MAX_WBITS) != Z_OK) {
 		free(inflating);
 		return false;
 	}

@@ -60,3 +60,64 @@ const char *kallsyms_module(const struct symbol_table *table, const struct table
 	*length = (size_t)(p - name);
 	return *length > 0 ? name : NULL;
 }
+
+// ---------------------------------------------------------------- bisecting the text
+
+static const char *line_start(const char *text, const char *at)
+{
+	const char *newline = at > text ? memrchr(text, '\n', (size_t)(at - text)) : NULL;
+	return newline != NULL ? newline + 1 : text;
+}
+
+static const char *next_line(const char *at, const char *end)
+{
+	const char *newline = memchr(at, '\n', (size_t)(end - at));
+	return newline != NULL ? newline + 1 : end;
+}
+
+size_t kallsyms_core_size(const char *text, size_t size)
+{
+	const char *lo = text, *hi = text + size; // the first line that ends in ']' starts in [lo, hi]
+	while (lo < hi) {
+		const char *line = line_start(lo, lo + (hi - lo) / 2), *end = next_line(line, text + size);
+		const char *last = end - (end > line && end[-1] == '\n');
+		if (last > line && last[-1] == ']')
+			hi = line;
+		else
+			lo = end < hi ? end : hi;
+	}
+	return (size_t)(lo - text);
+}
+
+static uint64_t line_address(const char *line, const char *end)
+{
+	uint64_t addr;
+	return text_hex(&line, end, &addr) ? addr : 0;
+}
+
+// The first line at or after which addresses are above `addr` (or not below it).
+static const char *bisect(const char *text, const char *end, uint64_t addr, bool above)
+{
+	const char *lo = text, *hi = end;
+	while (lo < hi) {
+		const char *line = line_start(lo, lo + (hi - lo) / 2), *next = next_line(line, end);
+		uint64_t here = line_address(line, end);
+		if (above ? here > addr : here >= addr)
+			hi = line;
+		else
+			lo = next < hi ? next : hi;
+	}
+	return lo;
+}
+
+void kallsyms_window(const char *text, size_t size, uint64_t addr, const char **window, size_t *window_size)
+{
+	const char *end = text + size, *above = bisect(text, end, addr, true);
+	*window = text;
+	*window_size = 0;
+	if (above == text || above == end)
+		return;
+	uint64_t here = line_address(line_start(text, above - 1), end), next = line_address(above, end);
+	*window = bisect(text, above, here, false);
+	*window_size = (size_t)(bisect(above, end, next, true) - *window);
+}
