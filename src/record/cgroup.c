@@ -255,6 +255,16 @@ static bool collect(int parent_fd, const char *name, int fd, void *context)
 	return read_pids(fd, context);
 }
 
+bool cgroup_pids(const struct cgroup *cgroup, struct procfs_ids *out)
+{
+	vec_clear(&out->ids);
+	bool good = read_pids(cgroup->fd, out);
+	good &= walk(cgroup->fd, 0, collect, out);
+	if (out->ids.count > 0)
+		qsort(out->ids.data, out->ids.count, sizeof(int32_t), compare_ids);
+	return good;
+}
+
 // Cuts `common` to what it shares with `path`, by whole components.
 static void cut_to_common(char *common, const char *path)
 {
@@ -288,7 +298,7 @@ static bool holds_only(const struct cgroup *cgroup, const int32_t *pids, size_t 
 			vec_push(&family.ids, below.ids.data[k]);
 	}
 	qsort(family.ids.data, family.ids.count, sizeof(int32_t), compare_ids);
-	bool good = read_pids(cgroup->fd, &members) && walk(cgroup->fd, 0, collect, &members);
+	bool good = cgroup_pids(cgroup, &members);
 	for (size_t i = 0; good && i < members.ids.count; i++) {
 		const int32_t *member = &members.ids.data[i];
 		if (bsearch(member, family.ids.data, family.ids.count, sizeof(int32_t), compare_ids) != NULL)

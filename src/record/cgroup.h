@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "proc/procfs.h"
 
 struct cgroup {
 	int fd;          // the directory; -1: none
@@ -22,6 +23,8 @@ bool cgroup_open(struct cgroup *cgroup, const char *path, struct err *err);
 // The cgroup of `pid` if nobody but the descendants of the given pids is in it (recursively) and it is not the root; false otherwise.
 bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count);
 bool cgroup_add(const struct cgroup *cgroup, int32_t pid, struct err *err); // cgroup.procs
+// Everyone in it and below it, as far as our pid namespace shows them. false: it could not be read whole.
+bool cgroup_pids(const struct cgroup *cgroup, struct procfs_ids *out);
 // Closes; one of ours is removed (its remaining processes are moved to the parent first).
 void cgroup_remove(struct cgroup *cgroup);
 // A container or pod ID's prefix found in /proc/*/cgroup: its path below the hierarchy's root. Ambiguity lists the candidates in err.
