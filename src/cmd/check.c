@@ -18,6 +18,20 @@ struct check_line *check_add(struct check *check, const char *code, const char *
 	return &check->lines.data[check->lines.count - 1];
 }
 
+const char *check_count(uint64_t count, char text[32])
+{
+	char plain[24];
+	size_t length = (size_t)snprintf(plain, sizeof(plain), "%" PRIu64, count), used = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			text[used++] = ',';
+		text[used++] = plain[i];
+	}
+	text[used] = '\0';
+	return text;
+}
+
 static bool can_record(const struct check *check)
 {
 	for (size_t i = 0; i < check->lines.count; i++)

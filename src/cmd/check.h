@@ -39,6 +39,9 @@ struct check {
 // Adds a line; `text` and `fix` are formatted by the caller with mem_printf and become the line's. Valid until the next.
 struct check_line *check_add(struct check *check, const char *code, const char *title, enum answer answer, char *text, char *fix);
 
+// "60,150" into `text`, which is returned.
+const char *check_count(uint64_t count, char text[32]);
+
 void check_host(struct check *check);
 void check_target(struct check *check, struct check_target *target);
 void check_images(struct check *check, const struct check_target *target); // part of check_target: CFI, names, JIT map

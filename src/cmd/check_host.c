@@ -48,21 +48,23 @@ char *check_paranoid_fix(bool wants_kernel, bool wants_cpu_wide)
 static void event_line(struct check *check, const char *code, const char *title, int error, bool kernel, bool cpu_wide, const char *good)
 {
 	struct err err;
+	bool refused = error == EACCES || error == EPERM;
+	char *fix = refused ? check_paranoid_fix(kernel, cpu_wide) : NULL;
 
 	if (error == 0) {
 		check_add(check, code, title, ANSWER_YES, mem_string(good), NULL);
-		return;
+	} else if (fix != NULL && !privilege_has_capability(CAP_PERFMON)) {
+		check_add(check, code, title, ANSWER_NO, mem_printf("kernel.perf_event_paranoid is %ld, and we lack CAP_PERFMON", procfs_number(PARANOID, -1)), fix);
+	} else {
+		privilege_explain(&err, error, title, kernel, cpu_wide);
+		check_add(check, code, title, ANSWER_NO, mem_string(err.text + strlen(title) + strlen(": ")), fix);
 	}
-	privilege_explain(&err, error, title, kernel, cpu_wide);
-	const char *text = strncmp(err.text, title, strlen(title)) == 0 ? err.text + strlen(title) + 2 : err.text;
-	bool refused = error == EACCES || error == EPERM;
-	check_add(check, code, title, ANSWER_NO, mem_string(text), refused ? check_paranoid_fix(kernel, cpu_wide) : NULL);
 }
 
 static void events(struct check *check)
 {
 	long paranoid = procfs_number(PARANOID, -100);
-	char good[128];
+	char good[128], count[32];
 	int first = check->cpu_count > 0 ? (int)check->cpus[0] : 0;
 
 	event_line(check, "clock", "software clock", check_open_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, 0, -1, 0), false, false,
@@ -73,11 +75,11 @@ static void events(struct check *check)
 		check_add(check, "cycles", "hardware cycles", ANSWER_NO, mem_printf("this host counts none (%s); cpu-clock is used instead", strerror(error)), NULL);
 	else
 		event_line(check, "cycles", "hardware cycles", error, false, false, "a PMU counts them");
-	snprintf(good, sizeof(good), "perf_event_paranoid is %ld%s", paranoid, paranoid > 1 ? ", and we have CAP_PERFMON or more" : "");
+	snprintf(good, sizeof(good), paranoid > 0 ? "allowed (perf_event_paranoid is %ld; CAP_PERFMON)" : "perf_event_paranoid is %ld", paranoid);
 	event_line(check, "kernel", "kernel samples", check_open_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, 0, -1, 0), true, false, good);
 	event_line(check, "cpu_wide", "whole CPUs (-a)", check_open_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, -1, first, 0), false, true, good);
 	long rate = procfs_number("/proc/sys/kernel/perf_event_max_sample_rate", 0);
-	check_add(check, "rate", "sampling rate", rate >= 1473 ? ANSWER_YES : ANSWER_NO, mem_printf("at most %ld a second and CPU; the default takes 772", rate),
+	check_add(check, "rate", "sampling rate", rate >= 1473 ? ANSWER_YES : ANSWER_NO, mem_printf("at most %s a second and CPU; the default takes 772", check_count(rate > 0 ? (uint64_t)rate : 0, count)),
 	          rate >= 1473 ? NULL : mem_string("sysctl kernel.perf_event_max_sample_rate=100000"));
 }
 
@@ -127,13 +129,14 @@ static void priority(struct check *check)
 static void files(struct check *check)
 {
 	struct rlimit limit = { 0 };
+	char count[32];
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	uint64_t need = 2 * check->cpu_count + 64;
 	bool more = privilege_has_capability(CAP_SYS_RESOURCE);
 	check_add(check, "files", "file descriptors", more || limit.rlim_max >= need ? ANSWER_YES : ANSWER_NO,
-	          mem_printf("limit %llu%s%s; one event takes 2 a CPU for a command, 2 a CPU and thread for -p", (unsigned long long)limit.rlim_max,
-	                     limit.rlim_max == RLIM_INFINITY ? " (none)" : "", more ? ", raised as needed" : ""),
+	          mem_printf("%s%s; an event takes 2 a CPU for a command, 2 a CPU and thread for -p",
+	                     limit.rlim_max == RLIM_INFINITY ? "no limit" : check_count(limit.rlim_max, count), more ? ", raised as needed" : ""),
 	          more || limit.rlim_max >= need ? NULL : mem_printf("ulimit -n %llu", (unsigned long long)need));
 }
 
@@ -141,18 +144,21 @@ static void names(struct check *check)
 {
 	struct buf records = { 0 };
 	char path[4096];
-	struct err err = { 0 };
 
 	bool known = procfs_synthesize_kernel(NULL, 0, &records);
 	buf_release(&records);
+	// The kernel shows addresses to CAP_SYSLOG unless kptr_restrict is 2, to others only when it is 0 and perf_event_paranoid at most 1
+	// (kallsyms_show_value()).
+	long restricted = procfs_number("/proc/sys/kernel/kptr_restrict", 0);
 	check_add(check, "kallsyms", "kernel names", known ? ANSWER_YES : ANSWER_NO,
-	          known ? mem_string("/proc/kallsyms has addresses") : mem_printf("/proc/kallsyms hides addresses (kernel.kptr_restrict is %ld)",
-	                                                                         procfs_number("/proc/sys/kernel/kptr_restrict", -1)),
-	          known ? NULL : mem_string("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or run as root"));
-	bool tracing = tracefs_path(&event_host_here, path, sizeof(path), &err);
+	          known ? mem_string("/proc/kallsyms has addresses")
+	                : mem_printf("/proc/kallsyms hides addresses (kernel.kptr_restrict is %ld, perf_event_paranoid %ld)", restricted, procfs_number(PARANOID, -1)),
+	          known ? NULL : mem_string(restricted >= 2 ? "sysctl kernel.kptr_restrict=1" : restricted == 1 ? "run as root, or: sysctl kernel.kptr_restrict=0" : "run as root, or: sysctl kernel.perf_event_paranoid=1"));
+	bool tracing = tracefs_path(&event_host_here, path, sizeof(path), NULL);
 	char *id = tracing ? mem_printf("%s/events/sched/sched_switch/id", path) : NULL;
 	if (!tracing)
-		check_add(check, "tracefs", "tracepoints", ANSWER_NO, mem_string(err.text), mem_string("mount -t tracefs tracefs /sys/kernel/tracing"));
+		check_add(check, "tracefs", "tracepoints", ANSWER_NO, mem_string("tracefs is not mounted"),
+		          mem_string("mount -t tracefs nodev /sys/kernel/tracing"));
 	else if (access(id, R_OK) != 0)
 		check_add(check, "tracefs", "tracepoints", ANSWER_NO, mem_printf("%s: %s", id, strerror(errno)),
 		          errno == EACCES ? mem_printf("mount -o remount,mode=755 %s, or run as root", path) : NULL);

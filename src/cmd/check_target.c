@@ -23,10 +23,14 @@ static void permission(struct check *check, const struct check_target *target)
 
 	if (error == 0) {
 		check_add(check, "permission", "may be sampled", ANSWER_YES, mem_printf("pid %" PRId32 " (%s)", target->pid, target->status.comm), NULL);
+	} else if ((error == EACCES || error == EPERM) && target->status.euid != geteuid()) {
+		check_add(check, "permission", "may be sampled", ANSWER_NO,
+		          mem_printf("pid %" PRId32 " (%s) belongs to uid %u: needs CAP_PERFMON and CAP_SYS_PTRACE", target->pid, target->status.comm,
+		                     (unsigned)target->status.euid),
+		          mem_printf("sudo perfsample record -p %" PRId32, target->pid));
 	} else {
 		privilege_explain(&err, error, target->status.comm, false, false);
-		char *fix = error == EACCES || error == EPERM ? mem_printf("sudo perfsample record -p %" PRId32, target->pid) : NULL;
-		check_add(check, "permission", "may be sampled", ANSWER_NO, mem_string(err.text), fix);
+		check_add(check, "permission", "may be sampled", ANSWER_NO, mem_string(err.text), NULL);
 	}
 	check->lines.data[check->lines.count - 1].is_needed = true;
 	// A stack beyond the kernel's copy is read from the process's memory (process_vm_readv(2)): Yama may forbid that to others than parents.
@@ -62,10 +66,10 @@ static void threads(struct check *check, const struct check_target *target)
 		if (procfs_status(target->pids.ids.data[i], &status))
 			need += (uint64_t)status.threads;
 	}
-	uint64_t count = need;
+	char count[3][32], threads_text[64];
+	snprintf(threads_text, sizeof(threads_text), "%s thread%s", check_count(need, count[0]), need == 1 ? "" : "s");
 	if (target->is_container || cgroup_of_own(&own, &target->pid, 1)) {
-		char *text = mem_printf("%llu threads in a cgroup of their own: %zu file descriptors, however many there are", (unsigned long long)count,
-		                        2 * check->cpu_count);
+		char *text = mem_printf("%s in a cgroup of their own: %zu file descriptors, however many there are", threads_text, 2 * check->cpu_count);
 		check_add(check, "threads", "threads", ANSWER_YES, text, NULL);
 		if (!target->is_container)
 			cgroup_remove(&own);
@@ -76,8 +80,8 @@ static void threads(struct check *check, const struct check_target *target)
 	long most = procfs_number("/proc/sys/fs/nr_open", 1048576);
 	uint64_t allowed = geteuid() == 0 && most > 0 ? (uint64_t)most : limit.rlim_max;
 	check_add(check, "threads", "threads", need + 64 <= allowed ? ANSWER_YES : ANSWER_NO,
-	          mem_printf("%llu threads x %zu CPUs x 2 events = %llu file descriptors of %llu", (unsigned long long)count, check->cpu_count,
-	                     (unsigned long long)need, (unsigned long long)allowed),
+	          mem_printf("%s x %zu CPUs x 2 events = %s file descriptors of %s", threads_text, check->cpu_count, check_count(need, count[1]),
+	                     check_count(allowed, count[2])),
 	          need + 64 <= allowed ? NULL : mem_printf("ulimit -n %llu", (unsigned long long)need + 64));
 }
 
@@ -123,6 +127,7 @@ static uint64_t cpu_ns(const struct check_target *target)
 static void expectation(struct check *check, struct check_target *target)
 {
 	struct timespec before, after;
+	char count[32];
 	uint64_t start = cpu_ns(target);
 
 	clock_gettime(CLOCK_MONOTONIC, &before);
@@ -141,8 +146,8 @@ static void expectation(struct check *check, struct check_target *target)
 		check_add(check, "cost", "expected", ANSWER_NOTE, mem_printf("it uses %.0f%% of one CPU now: few samples; a profile of CPU time can't say why it waits", 100 * busy), NULL);
 	else
 		check_add(check, "cost", "expected", ANSWER_NOTE,
-		          mem_printf("%.1f CPUs busy now: about %.0f samples and %.2f MB a second, %.1f%% of one CPU for the recorder", busy,
-		                     target->samples_per_second, target->megabytes_per_second, 100 * target->recorder_cpu_share), NULL);
+		          mem_printf("%.1f CPUs busy now: about %s samples and %.2f MB a second, %.1f%% of one CPU for the recorder", busy,
+		                     check_count((uint64_t)target->samples_per_second, count), target->megabytes_per_second, 100 * target->recorder_cpu_share), NULL);
 }
 
 void check_target(struct check *check, struct check_target *target)

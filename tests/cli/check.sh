@@ -1,0 +1,153 @@
+#!/bin/bash
+# perfsample check: answers, fixes, statuses, JSON; of the host, a process, a deleted binary, a container's cgroup, hostile names.
+set -u
+ps=${PERFSAMPLE:-build/perfsample}
+dir=$(mktemp -d)
+n=0 failed=0
+pids=()
+finish() {
+	local p
+	for p in "${pids[@]-}"; do [ -n "$p" ] && kill -9 "$p" 2>/dev/null; done
+	wait 2>/dev/null
+	rm -rf "$dir"
+}
+trap finish EXIT
+ok() { # STATUS NAME
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; fi
+}
+skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
+json() { # FILE EXPRESSION of python over `doc`
+	python3 -c 'import json, sys; doc = json.load(open(sys.argv[1])); by = {c["code"]: c for c in doc["checks"]}; sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"
+}
+may_record() { # an unprivileged software clock of one's own
+	[ "$(id -u)" -eq 0 ] || [ "$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null || echo 9)" -le 2 ]
+}
+
+"$ps" check >"$dir/host.txt" 2>"$dir/err"
+status=$?
+if may_record; then
+	ok $((status != 0)) "this host can record"
+	ok "$([ "$(tail -1 "$dir/host.txt")" = "perfsample record -- CMD" ]; echo $?)" "the last line is the command to paste"
+else
+	ok $((status != 1)) "this host cannot record: status 1"
+	skip "the last line is the command to paste" "perf_event_paranoid above 2, not root"
+fi
+ok "$([ ! -s "$dir/err" ]; echo $?)" "nothing on standard error"
+ok "$(! grep -qvE '^(yes |no  |-   ) [^ ]|^ {5}-> |^ {5,}[^ ]|^perfsample record ' "$dir/host.txt"; echo $?)" "each line is yes, no, a command, or goes on"
+ok "$([ "$(awk '{ print length($0) }' "$dir/host.txt" | sort -n | tail -1)" -le 80 ]; echo $?)" "80 columns are enough"
+for what in 'software clock' 'hardware cycles' 'kernel samples' 'whole CPUs' 'a cgroup' 'real-time priority' 'file descriptors' 'kernel names' \
+	'tracepoints' 'build IDs' 'losses counted' 'bpf'; do
+	ok "$(grep -qE "^(yes|no ) +.*$what" "$dir/host.txt"; echo $?)" "answers about $what"
+done
+
+"$ps" check --format json >"$dir/host.json"
+ok "$(json "$dir/host.json" 'doc["schema"] == "perfsample-check/1" and doc["target"] is None and len(doc["checks"]) > 10'; echo $?)" "JSON of the host"
+ok "$(json "$dir/host.json" 'all(set(c) == {"code", "title", "ok", "needed", "text", "fix"} and c["ok"] in (True, False, None) for c in doc["checks"])'; echo $?)" \
+	"every check has its members"
+ok "$(json "$dir/host.json" 'len(by) == len(doc["checks"])'; echo $?)" "each code once"
+ok "$(json "$dir/host.json" 'doc["can_record"] == all(c["ok"] is not False for c in doc["checks"] if c["needed"])'; echo $?)" "can_record is what the needed ones say"
+
+# A process of our own, its program deleted, its name hostile.
+cp "$(command -v sleep)" "$dir/sleep"
+bash -c 'exec -a "evil" "$0" 60' "$dir/sleep" &
+pid=$!
+pids+=("$pid")
+for _ in $(seq 100); do [ "$(readlink "/proc/$pid/exe")" = "$dir/sleep" ] && break; sleep 0.02; done
+"$ps" check -p "$pid" >"$dir/pid.txt" 2>"$dir/err"
+status=$?
+if may_record; then
+	ok $((status != 0)) "a process of ours can be recorded"
+	ok "$(tail -1 "$dir/pid.txt" | grep -qx "perfsample record -p $pid --duration 30s"; echo $?)" "and the command names it"
+else
+	ok $((status != 1)) "a process cannot be recorded: status 1"
+	skip "and the command names it" "perf_event_paranoid above 2, not root"
+fi
+ok "$(grep -qE '^yes +unwind tables +in all [0-9]+ files' "$dir/pid.txt"; echo $?)" "its unwind tables are found"
+ok "$(grep -qE '^(yes|no ) +function names' "$dir/pid.txt"; echo $?)" "its names are looked for"
+rm "$dir/sleep"
+"$ps" check -p "$pid" --format json >"$dir/pid.json"
+ok "$(json "$dir/pid.json" 'by["images"]["ok"] is True and by["cfi"]["ok"] is True'; echo $?)" "a deleted program is opened all the same"
+ok "$(json "$dir/pid.json" "doc['target']['kind'] == 'pid' and doc['target']['ids'] == [$pid] and doc['target']['comm'] == 'sleep'"; echo $?)" "JSON tells the target"
+
+python3 -c '
+import ctypes, mmap, sys, time
+libc = ctypes.CDLL(None)
+libc.prctl(15, b"\x1b[31m\xffx", 0, 0, 0)
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+print("ready", flush=True)
+time.sleep(60)' >"$dir/ready" &
+hostile=$!
+pids+=("$hostile")
+for _ in $(seq 100); do [ -s "$dir/ready" ] && break; sleep 0.02; done
+"$ps" check -p "$hostile" >"$dir/hostile.txt"
+ok "$(! grep -q $'\x1b' "$dir/hostile.txt" && grep -q 'x1b' "$dir/hostile.txt"; echo $?)" "control characters of a name are escaped"
+ok "$("$ps" check -p "$hostile" --format json | python3 -c 'import json, sys; json.load(sys.stdin)'; echo $?)" "and its JSON is valid"
+ok "$(grep -qE "^no +names of JIT code" "$dir/hostile.txt"; echo $?)" "code without a file and without a map is told"
+echo '1000 10 f' >"/tmp/perf-$hostile.map"
+"$ps" check -p "$hostile" >"$dir/hostile.txt"
+rm -f "/tmp/perf-$hostile.map"
+ok "$(grep -qE "^yes +names of JIT code +/tmp/perf-$hostile.map" "$dir/hostile.txt"; echo $?)" "and with one, that it is there"
+
+# A busy process: what to expect of it.
+bash -c 'while :; do :; done' &
+busy=$!
+pids+=("$busy")
+sleep 0.3
+"$ps" check -p "$busy" --format json >"$dir/busy.json"
+ok "$(json "$dir/busy.json" '0.1 < doc["target"]["cpus_busy"] < 1.3 and abs(doc["target"]["samples_per_second"] / doc["target"]["cpus_busy"] - 772) < 1'; echo $?)" \
+	"a busy process: CPUs, samples a second"
+ok "$(json "$dir/busy.json" '0 < doc["target"]["recorder_cpu_share"] < 0.1 and 0 < doc["target"]["megabytes_per_second"] < 1'; echo $?)" "what it costs"
+kill -9 "$busy"
+
+# Wrong words.
+for bad in "-p 999999999:999999999" "-p x:x" "--format xml:xml" "--no-such:no-such" "word:word" "--container feedfacedeadbeef:feedfacedeadbeef" "-p 1 --container ab:exclude"; do
+	words=${bad%:*} culprit=${bad##*:}
+	# shellcheck disable=SC2086
+	"$ps" check $words >"$dir/out" 2>"$dir/err"
+	ok "$([ $? -eq 2 ] && grep -q -- "$culprit" "$dir/err" && [ ! -s "$dir/out" ]; echo $?)" "check $words: status 2, naming it"
+done
+ok "$("$ps" check --help | grep -q -- --container; echo $?)" "--help"
+
+# Somebody else's process, as an ordinary user.
+if [ "$(id -u)" -ne 0 ]; then
+	skip "another user's process: status 1" "needs root to become somebody else"
+elif ! command -v setpriv >/dev/null; then
+	skip "another user's process: status 1" "no setpriv"
+elif [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -lt 0 ]; then
+	skip "another user's process: status 1" "perf_event_paranoid is below 0"
+else
+	chmod 755 "$dir"
+	cp "$ps" "$dir/perfsample"
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/perfsample" check -p "$pid" >"$dir/other.txt" 2>"$dir/err"
+	ok "$([ $? -eq 1 ] && grep -qE '^no +may be sampled' "$dir/other.txt" && grep -q 'sudo perfsample record -p' "$dir/other.txt"; echo $?)" "another user's process: status 1, and how to"
+	ok "$(grep -A2 -E '^no +kernel samples' "$dir/other.txt" | grep -q 'sysctl kernel.perf_event_paranoid=1' || [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -lt 2 ]; echo $?)" \
+		"the command that allows kernel samples"
+fi
+
+# A container, as far as its cgroup makes one.
+root=$(awk '$0 ~ / - cgroup2 / { print $5; exit }' /proc/self/mountinfo)
+id=4f3c2b1a99887766554433221100ffeeddccbbaa00112233445566778899aabb
+if [ -n "$root" ] && ! grep -q perf_event /proc/self/cgroup && mkdir "$root/docker-$id.scope" 2>/dev/null; then
+	sleep 60 &
+	inside=$!
+	pids+=("$inside")
+	echo "$inside" >"$root/docker-$id.scope/cgroup.procs"
+	"$ps" check --container 4f3c2b --format json >"$dir/container.json"
+	ok "$(json "$dir/container.json" "doc['target']['kind'] == 'container' and doc['target']['ids'] == [$inside] and doc['command'].endswith('--container 4f3c2b --duration 30s')"; echo $?)" \
+		"a container by the beginning of its ID"
+	mkdir "$root/docker-4f3c${id#4f3c2b}ff.scope"
+	sleep 60 &
+	pids+=("$!")
+	echo "$!" >"$root/docker-4f3c${id#4f3c2b}ff.scope/cgroup.procs"
+	"$ps" check --container 4f3c >"$dir/out" 2>"$dir/err"
+	ok "$([ $? -eq 2 ] && grep -q "docker-$id.scope" "$dir/err"; echo $?)" "two whose IDs begin so: the candidates"
+	kill -9 "$inside" "$!"
+	wait "$inside" "$!" 2>/dev/null
+	rmdir "$root/docker-4f3c${id#4f3c2b}ff.scope" "$root/docker-$id.scope"
+else
+	skip "a container by the beginning of its ID" "no cgroup2 to write to"
+	skip "two whose IDs begin so: the candidates" "no cgroup2 to write to"
+fi
+echo "1..$n"
+exit $failed
