@@ -16,6 +16,7 @@ struct load_options {
 	const char *const *debug_dirs;
 	unsigned jobs;       // 0: as many as CPUs
 	double symbol_time_s; // 0: no limit
+	bool no_lines;        // names alone: folded stacks need no lines
 };
 // What the commands' defaults are.
 struct load_options load_defaults(void);

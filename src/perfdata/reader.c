@@ -59,6 +59,14 @@ const struct reader_event *reader_event_at(const struct reader *reader, size_t i
 	return reader->events.events.data[index];
 }
 
+bool reader_event_of_id(const struct reader *reader, uint64_t id, size_t *event)
+{
+	const uint32_t *found = hash_map_get(&reader->events.by_id, id);
+	if (found != NULL)
+		*event = *found;
+	return found != NULL;
+}
+
 const struct reader_features *reader_features(const struct reader *reader)
 {
 	return &reader->features;

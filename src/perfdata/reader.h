@@ -55,6 +55,8 @@ void reader_free(struct reader *reader);
 // Known after reader_open for file layout, growing while a pipe is read; names of features at the end of a file are read at open.
 size_t reader_event_count(const struct reader *reader);
 const struct reader_event *reader_event_at(const struct reader *reader, size_t index);
+// The event that has this id; false: none.
+bool reader_event_of_id(const struct reader *reader, uint64_t id, size_t *event);
 const struct reader_features *reader_features(const struct reader *reader);
 const struct reader_caveats *reader_caveats(const struct reader *reader);
 

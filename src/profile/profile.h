@@ -14,7 +14,12 @@
 
 enum { PROFILE_NONE = 0xffffffff };
 
-struct profile_dso { uint32_t path, short_name; /* intern ids */ uint8_t kind; /* enum dso_kind */ struct build_id build_id; };
+struct profile_dso {
+	uint32_t path, short_name; // intern ids
+	uint8_t kind;              // enum dso_kind
+	struct build_id build_id;
+	uint32_t pid;              // whose anonymous code or vdso it is; else 0
+};
 
 // One function (or line) of a symbolized address. Rows are distinct by all members.
 struct profile_function { uint32_t name, linkage_name, dso; bool is_known; }; // name: intern id; unknown: "[unknown]", or per-dso address
@@ -33,7 +38,7 @@ struct profile_frame {
 	bool is_kernel;
 };
 
-struct profile_node { uint32_t parent /* PROFILE_NONE: root */, frame, depth; };
+struct profile_node { uint32_t parent /* PROFILE_NONE: root */, frame, depth; /* 0: root */ };
 
 struct profile_sample {
 	uint64_t time_ns;
@@ -70,7 +75,7 @@ struct profile_event {
 };
 
 struct profile_meta { // intern ids; 0 unknown
-	uint32_t host, kernel, tool, target_kind, target_comm, cpu_desc, arch;
+	uint32_t host, kernel, tool, target_kind, target_comm, cpu_desc, arch, scope;
 	VEC(uint32_t) argv;
 	VEC(int32_t) target_ids;
 	uint32_t target_threads, cpus_online;

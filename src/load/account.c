@@ -1,0 +1,297 @@
+#include "load/account.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "load/loader.h"
+
+void account_release(struct account *account)
+{
+	hash_map_release(&account->by_id);
+	hash_map_release(&account->by_cpu);
+	vec_release(&account->last);
+	vec_release(&account->gaps);
+	vec_release(&account->lost);
+	vec_release(&account->cpu_time);
+	vec_release(&account->throttled);
+}
+
+// ---------------------------------------------------------------- while records go by
+
+static uint64_t *cpu_time(struct account *account, uint32_t cpu)
+{
+	bool is_new;
+	uint32_t index = *hash_map_put(&account->by_cpu, cpu, (uint32_t)account->cpu_time.count, &is_new);
+	if (is_new)
+		vec_push(&account->cpu_time, 0);
+	return &account->cpu_time.data[index];
+}
+
+// An event's counters on one CPU. What was lost since the reading before lies between the two.
+static void event_reading(struct loader *loader, const struct record *record, uint64_t id, const struct account_reading *reading)
+{
+	struct account *account = &loader->account;
+	size_t source;
+	if (!reader_event_of_id(loader->reader, id, &source))
+		return;
+	uint32_t event = loader_event(loader, source, false);
+	if (event == PROFILE_NONE)
+		return;
+	struct account_reading row = *reading;
+	row.event = event;
+	bool is_new;
+	uint32_t index = *hash_map_put(&account->by_id, id, (uint32_t)account->last.count, &is_new);
+	if (is_new)
+		vec_push(&account->last, (struct account_reading){ .id = id, .time_ns = loader->first_ns, .event = event });
+	struct account_reading *last = &account->last.data[index];
+	if (row.lost > last->lost)
+		vec_push(&account->gaps, (struct account_gap){ .from_ns = last->time_ns, .to_ns = row.time_ns, .count = row.lost - last->lost,
+		                                               .cpu = row.cpu, .event = event });
+	*last = row;
+	vec_push(&loader->profile->readings, (struct profile_reading){ .time_ns = record->id.time_ns, .value = row.value, .enabled = row.enabled,
+	                                                               .running = row.running, .lost = row.lost, .cpu = row.cpu, .event = event });
+}
+
+static void recorder_reading(struct account *account, uint64_t time_ns, const struct account_reading *reading)
+{
+	if (reading->lost > account->sideband_lost)
+		vec_push(&account->gaps, (struct account_gap){ .from_ns = account->sideband_time_ns, .to_ns = time_ns,
+		                                               .count = reading->lost - account->sideband_lost, .is_sideband = true });
+	account->has_recorder = true;
+	account->dropped = reading->value;
+	account->shortened = reading->enabled;
+	account->recorder_cpu_ns = reading->running;
+	account->sideband_lost = reading->lost;
+	account->sideband_time_ns = time_ns;
+}
+
+// A READ with a process of its own is one of inherit_stat, at a task's exit: its counts are in its parent's too.
+static void account_read(struct loader *loader, const struct record *record)
+{
+	const struct record_read *read = &record->read;
+	if ((int32_t)read->pid != READ_PID)
+		return;
+	for (uint64_t i = 0; i < read->values.count; i++) {
+		struct read_value value = read_values_get(&read->values, i);
+		struct account_reading reading = { .id = read->values.has_id ? value.id : record->id.id, .time_ns = record->id.time_ns,
+		                                   .value = value.value, .enabled = read->values.time_enabled,
+		                                   .running = read->values.time_running, .lost = value.lost, .cpu = record->id.cpu };
+		if ((int32_t)read->tid == READ_EVENT)
+			event_reading(loader, record, reading.id, &reading);
+		else if ((int32_t)read->tid == READ_RECORDER)
+			recorder_reading(&loader->account, record->id.time_ns, &reading);
+		else if ((int32_t)read->tid == READ_OTHERS)
+			loader->account.others = reading.value;
+	}
+}
+
+// The loss lies behind the record before it in that ring, and before the record that tells it.
+static void account_lost(struct loader *loader, const struct record *record, size_t event)
+{
+	struct account *account = &loader->account;
+	if (record->type == PERF_RECORD_LOST_SAMPLES) {
+		account->lost_samples += record->lost.lost;
+		return;
+	}
+	size_t source = event;
+	(void)reader_event_of_id(loader->reader, record->lost.id, &source);
+	uint64_t from = *cpu_time(account, record->id.cpu);
+	uint32_t to_event = loader_event(loader, source, false);
+	account->lost_records += record->lost.lost;
+	vec_push(&account->lost, (struct account_gap){ .from_ns = from != 0 ? from : loader->first_ns, .to_ns = record->id.time_ns,
+	                                               .count = record->lost.lost, .cpu = record->id.cpu, .event = to_event });
+}
+
+static void account_throttle(struct loader *loader, const struct record *record, size_t event)
+{
+	struct account *account = &loader->account;
+	uint64_t time_ns = record->throttle.time_ns, id = record->throttle.id;
+	size_t source = event;
+	(void)reader_event_of_id(loader->reader, id, &source);
+	uint32_t mine = loader_event(loader, source, false);
+	if (mine == PROFILE_NONE)
+		return;
+	for (size_t i = 0; i < account->throttled.count; i++) {
+		struct account_gap *open = &account->throttled.data[i];
+		if (open->count != id || open->cpu != record->id.cpu)
+			continue;
+		if (record->type == PERF_RECORD_UNTHROTTLE) {
+			vec_push(&loader->profile->throttles, (struct profile_throttle){ open->from_ns, time_ns, open->cpu, mine });
+			*open = account->throttled.data[--account->throttled.count];
+		}
+		return;
+	}
+	if (record->type == PERF_RECORD_THROTTLE)
+		vec_push(&account->throttled, (struct account_gap){ .from_ns = time_ns, .count = id, .cpu = record->id.cpu, .event = mine });
+}
+
+void account_record(struct loader *loader, const struct record *record, size_t event)
+{
+	switch (record->type) {
+	case PERF_RECORD_READ:
+		account_read(loader, record);
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		account_lost(loader, record, event);
+		break;
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		account_throttle(loader, record, event);
+		break;
+	default:
+		break;
+	}
+	if (record->id.time_ns != 0)
+		*cpu_time(&loader->account, record->id.cpu) = record->id.time_ns;
+}
+
+// ---------------------------------------------------------------- at the end
+
+static void add_loss(struct loader *loader, const struct account_gap *gap, uint64_t from, uint64_t to, uint64_t count)
+{
+	if (count > 0)
+		vec_push(&loader->profile->losses, (struct profile_loss){ .from_ns = from, .to_ns = to > from ? to : from, .count = count, .cpu = gap->cpu,
+		                                                          .event = gap->event, .is_sideband = gap->is_sideband });
+}
+
+// What was lost between two readings, placed where LOST records of that CPU say. They count every event of the ring, so they only
+// tell the shares; what no record covers lies anywhere between the readings.
+static void place_gap(struct loader *loader, const struct account_gap *gap, const struct account_gap *lost, size_t count)
+{
+	uint64_t sum = 0, given = 0, last_from = gap->from_ns, last_to = gap->to_ns;
+	for (size_t i = 0; i < count; i++) {
+		if (lost[i].cpu == gap->cpu && lost[i].from_ns < gap->to_ns && lost[i].to_ns > gap->from_ns)
+			sum += lost[i].count;
+	}
+	for (size_t i = 0; i < count && sum > 0; i++) {
+		if (lost[i].cpu != gap->cpu || lost[i].from_ns >= gap->to_ns || lost[i].to_ns <= gap->from_ns)
+			continue;
+		last_from = lost[i].from_ns > gap->from_ns ? lost[i].from_ns : gap->from_ns;
+		last_to = lost[i].to_ns < gap->to_ns ? lost[i].to_ns : gap->to_ns;
+		uint64_t part = (uint64_t)((double)gap->count * ((double)lost[i].count / (double)sum));
+		if (part > gap->count - given)
+			part = gap->count - given;
+		add_loss(loader, gap, last_from, last_to, part);
+		given += part;
+	}
+	add_loss(loader, gap, last_from, last_to, gap->count - given); // what rounding left, or all
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct account_gap *x = a, *y = b;
+	return (x->to_ns > y->to_ns) - (x->to_ns < y->to_ns);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct profile_loss *x = a, *y = b;
+	if (x->from_ns != y->from_ns)
+		return x->from_ns < y->from_ns ? -1 : 1;
+	if (x->cpu != y->cpu)
+		return x->cpu < y->cpu ? -1 : 1;
+	return (x->event > y->event) - (x->event < y->event);
+}
+
+static void place_losses(struct loader *loader, bool any_accounted)
+{
+	struct account *account = &loader->account;
+	struct profile *profile = loader->profile;
+	if (account->lost.count > 1)
+		qsort(account->lost.data, account->lost.count, sizeof(*account->lost.data), by_end);
+	for (size_t i = 0; i < account->gaps.count; i++) {
+		const struct account_gap *gap = &account->gaps.data[i];
+		// LOST records are in the order of their ends: skip what ended before, and stop a while behind.
+		size_t low = 0, high = account->lost.count;
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+			if (account->lost.data[middle].to_ns <= gap->from_ns)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		size_t end = low;
+		while (end < account->lost.count && end - low < 4096 && account->lost.data[end].from_ns < gap->to_ns)
+			end++;
+		place_gap(loader, gap, account->lost.data + low, gap->is_sideband ? 0 : end - low);
+	}
+	for (size_t i = 0; i < account->lost.count && !any_accounted; i++) {
+		const struct account_gap *lost = &account->lost.data[i];
+		if (lost->event != PROFILE_NONE)
+			add_loss(loader, lost, lost->from_ns, lost->to_ns, lost->count);
+	}
+	if (profile->losses.count > 1)
+		qsort(profile->losses.data, profile->losses.count, sizeof(*profile->losses.data), by_start);
+}
+
+static void sum_readings(struct loader *loader)
+{
+	for (size_t i = 0; i < loader->account.last.count; i++) {
+		const struct account_reading *last = &loader->account.last.data[i];
+		struct profile_event *event = &loader->profile->events.data[last->event];
+		event->is_accounted = true;
+		event->value += last->value;
+		event->time_enabled_ns += last->enabled;
+		event->time_running_ns += last->running;
+		event->lost += last->lost;
+	}
+}
+
+// Due samples: CPU time over the period, or, for counters, the count over the period. Ticks that an exclude bit drops, and periods
+// that vary, cannot be reckoned.
+static void expect(struct profile_event *event)
+{
+	bool excludes = event->excludes_user || event->excludes_kernel || event->excludes_idle;
+	event->can_expect = event->is_accounted && event->is_sampling && !excludes && !event->is_freq && event->period > 0;
+	if (event->can_expect) {
+		double due = (double)(event->is_clock ? event->time_running_ns : event->value) / (double)event->period;
+		event->expected = due < 1e18 ? (uint64_t)llround(due) : 0;
+	}
+}
+
+// Without readings: the sum of the kernel's records, or of perf's own at its end, which count the same losses.
+static void unread_losses(struct loader *loader, struct profile_event *first)
+{
+	struct account *account = &loader->account;
+	if (account->last.count > 0)
+		return;
+	for (size_t i = 0; i < account->lost.count; i++) {
+		struct account_gap *lost = &account->lost.data[i];
+		if (lost->event == PROFILE_NONE)
+			lost->event = (uint32_t)(first - loader->profile->events.data);
+		loader->profile->events.data[lost->event].lost += lost->count;
+	}
+	if (account->lost_samples > account->lost_records)
+		first->lost += account->lost_samples - account->lost_records;
+}
+
+void account_finish(struct loader *loader)
+{
+	struct account *account = &loader->account;
+	struct profile *profile = loader->profile;
+	struct profile_event *first = NULL;
+	sum_readings(loader);
+	for (size_t i = 0; i < profile->events.count; i++) {
+		if (first == NULL && profile->events.data[i].is_sampling)
+			first = &profile->events.data[i];
+		expect(&profile->events.data[i]);
+	}
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		if (profile->samples.data[i].is_idle)
+			profile->events.data[profile->samples.data[i].event].idle++;
+	}
+	if (first != NULL) { // what the recorder counts over all events stands with the first
+		first->dropped = account->dropped;
+		first->shortened = account->shortened;
+		first->sideband_lost = account->sideband_lost;
+		first->recorder_cpu_ns = account->recorder_cpu_ns;
+		first->others = account->others;
+		unread_losses(loader, first);
+	}
+	place_losses(loader, account->last.count > 0);
+	for (size_t i = 0; i < account->throttled.count; i++) {
+		const struct account_gap *open = &account->throttled.data[i];
+		vec_push(&profile->throttles, (struct profile_throttle){ open->from_ns, loader->last_ns, open->cpu, open->event });
+	}
+}

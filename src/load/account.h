@@ -1,0 +1,42 @@
+// What the recording says about itself: counters read once a second, losses, throttling. Inside load/ only.
+#ifndef PERFSAMPLE_LOAD_ACCOUNT_H
+#define PERFSAMPLE_LOAD_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/vec.h"
+#include "perf/record.h"
+
+struct loader;
+
+// READ records of ours have pid -1. tid -1: counters of the event that has the id, on one CPU, cumulative since it was opened. tid -2, of
+// the side-band event: value = samples dropped by the recorder, enabled = samples with a shortened stack, running = the recorder's
+// CPU ns, lost = side-band records lost. tid -3: value = samples of others than the target.
+enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3 };
+
+struct account_reading { uint64_t id, time_ns, value, enabled, running, lost; uint32_t cpu, event; };
+struct account_gap { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool is_sideband; };
+
+struct account {
+	struct hash_map by_id;              // event id -> index into `last`
+	VEC(struct account_reading) last;   // newest reading of each id
+	VEC(struct account_gap) gaps;       // losses between two readings
+	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
+	struct hash_map by_cpu;             // CPU -> index into `cpu_time`
+	VEC(uint64_t) cpu_time;             // time of the last record
+	VEC(struct account_gap) throttled;  // open ones: count holds the id
+	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;
+	uint64_t sideband_time_ns;
+	uint64_t lost_records, lost_samples; // sums over LOST and LOST_SAMPLES
+	bool has_recorder;
+};
+
+void account_release(struct account *account);
+// Records in the order of time, all of them.
+void account_record(struct loader *loader, const struct record *record, size_t event);
+// Fills events, losses and throttles of the profile.
+void account_finish(struct loader *loader);
+
+#endif

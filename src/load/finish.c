@@ -1,0 +1,244 @@
+// What is done when all records were seen: frames above a signal trampoline, how unmarked call chains ended, and the recording's own words.
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "load/loader.h"
+
+// ---------------------------------------------------------------- signal trampolines
+
+// Whether the code at a file offset calls rt_sigreturn(2) at once: the trampoline a signal handler returns to. Debuggers know it by these
+// bytes (x86-64: mov $15,%rax; syscall. aarch64: mov x8,#139; svc #0), names or not.
+static bool is_trampoline(const struct image *image, uint64_t offset)
+{
+	static const uint8_t x86_64[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t aarch64[] = { 0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4 };
+	const uint8_t *code = image->machine == EM_X86_64 ? x86_64 : aarch64;
+	size_t size = image->machine == EM_X86_64 ? sizeof(x86_64) : sizeof(aarch64);
+	if (image->machine != EM_X86_64 && image->machine != EM_AARCH64)
+		return false;
+	return offset <= image->size && image->size - offset >= size && memcmp(image->data + offset, code, size) == 0;
+}
+
+static bool is_trampoline_frame(struct loader *loader, const struct profile_frame *frame)
+{
+	if (frame->dso == PROFILE_NONE || loader->dso_of.data[frame->dso] == DSO_NONE)
+		return false;
+	uint32_t id = loader->dso_of.data[frame->dso];
+	const struct dso *dso = dso_get(spaces_dsos(loader->spaces), id);
+	if (dso->kind != DSO_FILE && dso->kind != DSO_VDSO)
+		return false;
+	const char *arch = reader_features(loader->reader)->arch;
+	bool is_arm = arch != NULL && (strcmp(arch, "aarch64") == 0 || strcmp(arch, "arm64") == 0);
+	const struct image *image = images_get(&loader->images, id, dso, is_arm ? EM_AARCH64 : EM_X86_64);
+	return image != NULL && is_trampoline(image, frame->image_addr + 1); // the return address itself
+}
+
+static uint32_t as_interrupted(struct loader *loader, uint32_t id)
+{
+	struct profile_frame frame = loader->profile->frames.data[id];
+	if (frame.kind == FRAME_RETURN) {
+		frame.kind = FRAME_INTERRUPTED;
+		frame.image_addr++;
+	}
+	return profile_add_frame(loader->profile, &frame);
+}
+
+void load_signal_frames(struct loader *loader)
+{
+	struct profile *profile = loader->profile;
+	size_t frames = loader->by_return.count, nodes = profile->nodes.count;
+	bool any = false;
+	for (size_t i = 0; i < frames; i++) {
+		if (loader->by_return.data[i] && is_trampoline_frame(loader, &profile->frames.data[i])) {
+			loader->by_return.data[i] = 2;
+			any = true;
+		}
+	}
+	for (uint32_t i = 0; i < nodes && any; i++) {
+		struct profile_node node = profile->nodes.data[i];
+		if (node.frame >= frames || loader->by_return.data[node.frame] != 2)
+			continue;
+		// The trampoline is looked up at its start, and what called "it" was interrupted where its address says.
+		uint32_t parent = node.parent;
+		if (parent != PROFILE_NONE) {
+			struct profile_node above = profile->nodes.data[parent];
+			parent = profile_add_node(profile, above.parent, as_interrupted(loader, above.frame));
+		}
+		uint32_t frame = as_interrupted(loader, node.frame);
+		profile->nodes.data[i].parent = parent;
+		profile->nodes.data[i].frame = frame;
+	}
+}
+
+// ---------------------------------------------------------------- ends of call chains without a note
+
+static bool is_root_name(const char *name)
+{
+	static const char *const roots[] = {
+		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "__libc_init", "clone", "clone3", "__clone", "__clone3",
+		"start_thread", "__pthread_start", "__start_thread", "thread_start", "runtime.goexit", "runtime.rt0_go", "runtime.mstart", "ret_from_fork",
+		"ret_from_fork_asm",
+	};
+	for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
+		size_t length = strlen(roots[i]);
+		// A symbol's version or a compiler's clone may follow.
+		if (strncmp(name, roots[i], length) == 0 && (name[length] == '\0' || name[length] == '@' || name[length] == '.'))
+			return true;
+	}
+	return false;
+}
+
+void load_ends_by_name(struct loader *loader)
+{
+	struct profile *profile = loader->profile;
+	VEC(uint8_t) ends = { 0 }; // by node: 0 not asked, 1 a root, 2 not
+	for (size_t i = 0; i < profile->nodes.count; i++)
+		vec_push(&ends, 0);
+	size_t unknown = 0, all = 0;
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		struct profile_sample *sample = &profile->samples.data[i];
+		if (sample->end != END_BY_NAME)
+			continue;
+		if (sample->stack == PROFILE_NONE) {
+			sample->end = UNWIND_NOT_USER;
+			continue;
+		}
+		uint8_t *known = &ends.data[sample->stack];
+		if (*known == 0) {
+			uint32_t root = sample->stack;
+			while (profile->nodes.data[root].parent != PROFILE_NONE)
+				root = profile->nodes.data[root].parent;
+			const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[root].frame];
+			const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
+			*known = is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
+		}
+		sample->end = *known == 1 ? UNWIND_ROOT : UNWIND_NO_CFI;
+		unknown += *known == 2;
+		all++;
+	}
+	vec_release(&ends);
+	if (unknown > 0)
+		loader_caveat(loader, "call chains are the kernel's, by frame pointers: %zu of %zu do not end in a function that is known to be a root", unknown, all);
+}
+
+// ---------------------------------------------------------------- the recording's own words
+
+static uint64_t number_in(const struct names *names, const char *key)
+{
+	const char *text = names != NULL ? names_meta_get(names, key) : NULL;
+	return text != NULL ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint32_t text_in(struct loader *loader, const char *key, const char *otherwise)
+{
+	const struct names *names = reader_features(loader->reader)->names;
+	const char *text = names != NULL ? names_meta_get(names, key) : NULL;
+	if (text == NULL)
+		text = otherwise;
+	return text != NULL ? intern_string(&loader->profile->names, text) : 0;
+}
+
+static void target_ids(struct profile_meta *meta, const char *list)
+{
+	while (list != NULL && *list != '\0') {
+		char *end;
+		long id = strtol(list, &end, 10);
+		if (end == list)
+			return;
+		vec_push(&meta->target_ids, (int32_t)id);
+		list = *end == ',' ? end + 1 : end;
+	}
+}
+
+// Where the recorder did not say what it watched: the one process that all samples are of, if it is one.
+static void guess_target(struct loader *loader)
+{
+	struct profile *profile = loader->profile;
+	const struct profile_sample *only = NULL;
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const struct profile_sample *sample = &profile->samples.data[i];
+		if (sample->is_idle)
+			continue;
+		if (only != NULL && only->pid != sample->pid)
+			return;
+		only = sample;
+	}
+	if (only != NULL && profile->meta.target_comm == 0) {
+		profile->meta.target_comm = only->comm;
+		if (profile->meta.target_ids.count == 0)
+			vec_push(&profile->meta.target_ids, only->pid);
+	}
+}
+
+static void load_times(struct loader *loader)
+{
+	const struct reader_features *features = reader_features(loader->reader);
+	struct profile_meta *meta = &loader->profile->meta;
+	meta->start_ns = number_in(features->names, "start.ns");
+	meta->end_ns = number_in(features->names, "end.ns");
+	if (meta->start_ns == 0)
+		meta->start_ns = features->first_time_ns != 0 ? features->first_time_ns : loader->first_ns;
+	if (meta->end_ns == 0)
+		meta->end_ns = features->last_time_ns != 0 ? features->last_time_ns : loader->last_ns;
+	meta->start_wall_ns = number_in(features->names, "start.wall_ns");
+	if (meta->start_wall_ns == 0 && features->has_clock_data)
+		meta->start_wall_ns = features->wall_time_ns + (meta->start_ns - features->clockid_time_ns);
+}
+
+static void load_caveats(struct loader *loader)
+{
+	const struct reader_caveats *caveats = reader_caveats(loader->reader);
+	loader->profile->meta.cut_off = caveats->cut_off;
+	if (caveats->cut_off)
+		loader_caveat(loader, "recording was cut off");
+	if (caveats->skipped_bytes > 0)
+		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
+		              (unsigned long long)caveats->first_skipped_at, caveats->text);
+	if (caveats->feature[0] != '\0')
+		loader_caveat(loader, "part of the header could not be read: %s", caveats->feature);
+	if (loader->has_samples && !loader->has_chains)
+		loader_caveat(loader, "recorded without call chains: totals are selfs");
+	if (loader->images.not_found > 0)
+		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them", (unsigned long long)loader->images.not_found);
+	if (loader->images.wrong > 0)
+		loader_caveat(loader, "%llu binaries on this host are not the ones that ran (build ID or machine differ): stacks end there",
+		              (unsigned long long)loader->images.wrong);
+}
+
+void load_meta(struct loader *loader)
+{
+	const struct reader_features *features = reader_features(loader->reader);
+	struct profile *profile = loader->profile;
+	struct profile_meta *meta = &profile->meta;
+	meta->host = text_in(loader, "host", features->hostname);
+	meta->kernel = text_in(loader, "kernel", features->os_release);
+	meta->tool = features->version != NULL ? intern_string(&profile->names, features->version) : 0;
+	meta->cpu_desc = features->cpu_desc != NULL ? intern_string(&profile->names, features->cpu_desc) : 0;
+	meta->arch = features->arch != NULL ? intern_string(&profile->names, features->arch) : 0;
+	meta->target_kind = text_in(loader, "target.kind", NULL);
+	meta->target_comm = text_in(loader, "target.comm", NULL);
+	meta->scope = text_in(loader, "scope", NULL);
+	meta->target_threads = (uint32_t)number_in(features->names, "target.threads");
+	meta->cpus_online = features->cpus_online;
+	for (size_t i = 0; i < features->argv.count; i++)
+		vec_push(&meta->argv, intern_string(&profile->names, features->argv.data[i]));
+	if (features->names != NULL)
+		target_ids(meta, names_meta_get(features->names, "target.ids"));
+	for (unsigned i = 0; features->names != NULL; i++) {
+		char key[32];
+		snprintf(key, sizeof(key), "decision.%u", i);
+		const char *text = names_meta_get(features->names, key);
+		if (text == NULL)
+			break;
+		vec_push(&meta->decisions, intern_string(&profile->names, text));
+	}
+	uint64_t recorder_cpu_ns = number_in(features->names, "recorder.cpu_ns");
+	if (recorder_cpu_ns > 0 && profile->events.count > 0) // the last word, beside the readings of each second
+		profile->events.data[0].recorder_cpu_ns = recorder_cpu_ns;
+	load_times(loader);
+	if (meta->target_comm == 0)
+		guess_target(loader);
+	load_caveats(loader);
+}

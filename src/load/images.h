@@ -1,0 +1,29 @@
+// Binaries of this host, opened to unwind raw stacks of a recording. Shared by the threads that unwind. Inside load/ only.
+#ifndef PERFSAMPLE_LOAD_IMAGES_H
+#define PERFSAMPLE_LOAD_IMAGES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "elf/image.h"
+#include "proc/dso.h"
+#include "symbols/symbolizer.h"
+#include "unwind/unwind.h"
+
+struct image_slot { bool is_tried, is_wrong; struct image *image; };
+
+struct images {
+	pthread_mutex_t lock;
+	VEC(struct image_slot) slots; // by dso id
+	struct symbolizer_options where; // symfs and debug folders
+	uint64_t not_found, wrong;
+};
+
+void images_init(struct images *images, const struct symbolizer_options *where);
+void images_release(struct images *images);
+// NULL: not here, or not the file that ran (its build ID or machine differ). Stays ours. Locks.
+struct image *images_get(struct images *images, uint32_t id, const struct dso *dso, uint16_t machine);
+
+#endif

@@ -1,0 +1,374 @@
+// How a recording is replayed.
+//
+// Records are put into the order of time (queue.h) and applied: mappings and tasks to the address spaces, counters to the
+// accounting, samples to the profile. A sample's kernel part comes from its call chain. Its user part comes from
+// - the call chain with our note, which tells why it ends and what kind each frame is;
+// - or registers and stack copy, which are unwound here;
+// - or a call chain without a note, made by frame pointers (or LBR). Nobody said whether that one is whole. It counts as
+//   complete when its outermost function is one that roots are known to have (_start, clone …), as ended by a limit when it is as long
+//   as the kernel's limit, and as failed (no_cfi: frame pointers gave out) otherwise;
+// - or is nothing but the ip: complete by nature, as a total is a self then, with a caveat.
+#include "load/load.h"
+
+#include <elf.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "load/loader.h"
+
+enum {
+	QUEUE_BYTES_MOST = 128 << 20,
+	REAP_AFTER_NS = 1000000000, // how long after its death a task may still be sampled
+};
+
+struct load_options load_defaults(void)
+{
+	return (struct load_options){ .input = "perf.data", .inlines = true, .demangle = true, .symbols = true };
+}
+
+void loader_caveat(struct loader *loader, const char *format, ...)
+{
+	struct buf text = { 0 };
+	va_list args;
+	va_start(args, format);
+	buf_vprintf(&text, format, args);
+	va_end(args);
+	vec_push(&loader->profile->meta.caveats, intern_string(&loader->profile->names, buf_text(&text)));
+	buf_release(&text);
+}
+
+// ---------------------------------------------------------------- the profile's rows for what the recording names
+
+static struct profile_event event_row(struct loader *loader, const struct reader_event *source)
+{
+	const struct perf_event_attr *attr = &source->attr;
+	struct profile_event row = { .name = intern_string(&loader->profile->names, source->name), .attr_type = attr->type, .attr_config = attr->config };
+	row.is_clock = attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+	row.is_sampling = attr->sample_period != 0; // or sample_freq, which is the same field
+	row.is_freq = attr->freq && !row.is_clock;  // of a frequency the kernel makes a constant period for clocks (perf_swevent_init_hrtimer)
+	row.frequency = attr->freq ? attr->sample_freq : 0;
+	row.period = attr->sample_period;
+	if (attr->freq)
+		row.period = row.is_clock && attr->sample_freq > 0 ? 1000000000 / attr->sample_freq : 0;
+	row.excludes_user = attr->exclude_user;
+	row.excludes_kernel = attr->exclude_kernel;
+	row.excludes_idle = attr->exclude_idle;
+	row.samples_of = PROFILE_NONE;
+	return row;
+}
+
+uint32_t loader_event(struct loader *loader, size_t event, bool for_sample)
+{
+	// All events known so far get their rows in the order of the file, whatever comes first.
+	while (loader->events.count < reader_event_count(loader->reader)) {
+		const struct reader_event *source = reader_event_at(loader->reader, loader->events.count);
+		bool is_sideband = source->attr.type == PERF_TYPE_SOFTWARE && source->attr.config == PERF_COUNT_SW_DUMMY;
+		vec_push(&loader->events, is_sideband ? PROFILE_NONE : (uint32_t)loader->profile->events.count);
+		if (!is_sideband)
+			vec_push(&loader->profile->events, event_row(loader, source));
+	}
+	if (event >= loader->events.count)
+		return PROFILE_NONE;
+	if (loader->events.data[event] == PROFILE_NONE && for_sample) {
+		loader->events.data[event] = (uint32_t)loader->profile->events.count;
+		vec_push(&loader->profile->events, event_row(loader, reader_event_at(loader->reader, event)));
+	}
+	return loader->events.data[event];
+}
+
+static uint32_t comm_of(struct loader *loader, const struct thread *thread)
+{
+	while (loader->comms.count <= thread->comm)
+		vec_push(&loader->comms, 0);
+	uint32_t *id = &loader->comms.data[thread->comm];
+	if (*id == 0) {
+		const struct intern *names = spaces_names(loader->spaces);
+		*id = intern_bytes(&loader->profile->names, intern_text(names, thread->comm), intern_length(names, thread->comm)) + 1;
+	}
+	return *id - 1;
+}
+
+// Build IDs of the recording's list, by path. perf lists those of what was sampled; mappings may carry their own.
+static const struct build_id *listed_build_id(struct loader *loader, const char *path)
+{
+	const struct reader_features *features = reader_features(loader->reader);
+	for (; loader->build_ids_seen < features->build_ids.count; loader->build_ids_seen++) {
+		const char *listed = features->build_ids.data[loader->build_ids_seen].path;
+		hash_map_put(&loader->build_ids, hash_bytes(listed, strlen(listed)), (uint32_t)loader->build_ids_seen, NULL);
+	}
+	const uint32_t *found = hash_map_get(&loader->build_ids, hash_bytes(path, strlen(path)));
+	if (found == NULL || strcmp(features->build_ids.data[*found].path, path) != 0)
+		return NULL;
+	return &features->build_ids.data[*found].build_id;
+}
+
+uint32_t loader_dso(struct loader *loader, uint32_t id)
+{
+	while (loader->dsos.count <= id)
+		vec_push(&loader->dsos, 0);
+	if (loader->dsos.data[id] == 0) {
+		const struct dso *dso = dso_get(spaces_dsos(loader->spaces), id);
+		struct profile_dso row = { .path = intern_string(&loader->profile->names, dso->path),
+		                           .short_name = intern_string(&loader->profile->names, dso_short_name(dso)), .kind = (uint8_t)dso->kind,
+		                           .build_id = dso->build_id, .pid = dso->pid };
+		uint32_t made = profile_add_dso(loader->profile, &row);
+		while (loader->dso_of.count <= made)
+			vec_push(&loader->dso_of, DSO_NONE);
+		if (loader->dso_of.data[made] == DSO_NONE)
+			loader->dso_of.data[made] = id;
+		loader->dsos.data[id] = made + 1;
+	}
+	return loader->dsos.data[id] - 1;
+}
+
+static void learn_build_id(struct loader *loader, const struct record *record)
+{
+	if (record->type != PERF_RECORD_MMAP && record->type != PERF_RECORD_MMAP2)
+		return;
+	const struct mapping *mapping = spaces_find(loader->spaces, (int32_t)record->mapping.pid, record->mapping.start);
+	const struct dso *dso = mapping != NULL ? dso_get(spaces_dsos(loader->spaces), mapping->dso) : NULL;
+	if (dso == NULL || dso->build_id.size > 0 || (dso->kind != DSO_FILE && dso->kind != DSO_KERNEL && dso->kind != DSO_VDSO))
+		return;
+	const struct build_id *listed = listed_build_id(loader, dso->path);
+	if (listed != NULL)
+		dso_set_build_id(spaces_dsos(loader->spaces), mapping->dso, listed);
+}
+
+// ---------------------------------------------------------------- samples
+
+// Machine of the registers: the recording's, or its 32-bit brother's.
+static uint16_t machine_of(const struct loader *loader, uint64_t abi)
+{
+	const char *arch = reader_features(loader->reader)->arch;
+	bool is_32 = abi == PERF_SAMPLE_REGS_ABI_32;
+	if (arch == NULL) {
+#if defined(__aarch64__)
+		arch = "aarch64";
+#else
+		arch = "x86_64";
+#endif
+	}
+	if (strcmp(arch, "x86_64") == 0)
+		return is_32 ? EM_386 : EM_X86_64;
+	if (strcmp(arch, "aarch64") == 0 || strcmp(arch, "arm64") == 0)
+		return is_32 ? EM_ARM : EM_AARCH64;
+	if (strncmp(arch, "arm", 3) == 0)
+		return EM_ARM;
+	if (arch[0] == 'i' && strcmp(arch + 2, "86") == 0)
+		return EM_386;
+	if (strncmp(arch, "riscv", 5) == 0)
+		return EM_RISCV;
+	return strncmp(arch, "ppc64", 5) == 0 ? EM_PPC64 : strncmp(arch, "s390", 4) == 0 ? EM_S390 : EM_NONE;
+}
+
+static uint64_t weight_of(const struct record *record, const struct perf_event_attr *attr, const struct profile_event *event)
+{
+	if ((attr->sample_type & PERF_SAMPLE_PERIOD) != 0 && record->sample.period > 0)
+		return record->sample.period;
+	return event->period > 0 ? event->period : 1;
+}
+
+static void add_sample(struct loader *loader, struct queued *queued)
+{
+	const struct record *record = &queued->record;
+	const struct perf_event_attr *attr = &reader_event_at(loader->reader, queued->event)->attr;
+	const struct sample_id *id = &record->id;
+	uint32_t event = loader_event(loader, queued->event, true);
+	struct profile_sample sample = {
+		.time_ns = id->time_ns, .weight = weight_of(record, attr, &loader->profile->events.data[event]), .pid = id->pid, .tid = id->tid,
+		.cpu = id->cpu, .comm = comm_of(loader, spaces_thread(loader->spaces, id->pid, id->tid)), .event = event, .stack = PROFILE_NONE,
+		.is_idle = id->pid == 0,
+	};
+	struct maps *maps = spaces_process(loader->spaces, id->pid)->maps, *kernel = spaces_process(loader->spaces, -1)->maps;
+	uint64_t raw_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	bool is_raw = (attr->sample_type & raw_type) == raw_type;
+	loader->has_chains |= is_raw || (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
+	loader->has_samples = true;
+	if (is_raw && record->sample.user.abi != PERF_SAMPLE_REGS_ABI_NONE && record->sample.user.words != NULL) {
+		vec_push(&loader->profile->samples, sample);
+		raw_add(loader, queued, (uint32_t)loader->profile->samples.count - 1, machine_of(loader, record->sample.user.abi), maps, kernel);
+		return;
+	}
+	chain_from_sample(&loader->chain, record, attr, &sample);
+	if (is_raw) { // a kernel thread, or a task that has given its memory up
+		loader->chain.count = loader->chain.kernel_count > 0 ? loader->chain.kernel_count : loader->chain.count;
+		sample.end = sample.is_idle || maps->count == 0 ? UNWIND_NOT_USER : UNWIND_NO_REGISTERS;
+	}
+	loader->has_foreign_chains |= sample.end == END_BY_NAME;
+	sample.stack = chain_intern(loader, &loader->chain, maps, kernel, sample.end == END_BY_NAME);
+	vec_push(&loader->profile->samples, sample);
+	queue_done(&loader->queue, queued);
+}
+
+static void take(void *context, struct queued *queued)
+{
+	struct loader *loader = context;
+	const struct record *record = &queued->record;
+	account_record(loader, record, queued->event);
+	if (record->type == PERF_RECORD_SAMPLE) {
+		add_sample(loader, queued);
+		return;
+	}
+	if (spaces_apply(loader->spaces, record, queued->synthesized) == SPACE_MAPPED)
+		learn_build_id(loader, record);
+	queue_done(&loader->queue, queued);
+}
+
+// ---------------------------------------------------------------- records
+
+static bool is_used(uint32_t type)
+{
+	switch (type) {
+	case PERF_RECORD_MMAP: case PERF_RECORD_MMAP2: case PERF_RECORD_COMM: case PERF_RECORD_FORK: case PERF_RECORD_EXIT: case PERF_RECORD_KSYMBOL:
+	case PERF_RECORD_SAMPLE: case PERF_RECORD_READ: case PERF_RECORD_LOST: case PERF_RECORD_LOST_SAMPLES: case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+// A record without a time describes how things were when the recorder looked: it goes with what came before it in the file.
+static void add_record(struct loader *loader, const struct record *record, size_t event, uint64_t *last_ns)
+{
+	bool has_time = (record->id.has & PERF_SAMPLE_TIME) != 0 && record->id.time_ns != 0 && record->id.time_ns != UINT64_MAX;
+	struct queued *queued = queue_copy(&loader->queue, record, event, !has_time);
+	if (has_time) {
+		*last_ns = record->id.time_ns;
+		if (loader->first_ns == 0 || *last_ns < loader->first_ns)
+			loader->first_ns = *last_ns;
+		if (*last_ns > loader->last_ns)
+			loader->last_ns = *last_ns;
+	} else if (*last_ns == 0) {
+		take(loader, queued);
+		return;
+	}
+	queue_add(&loader->queue, queued, *last_ns);
+}
+
+static bool replay(struct loader *loader, struct err *err)
+{
+	uint64_t last_ns = 0, reaped_ns = 0;
+	for (;;) {
+		struct record record;
+		size_t event;
+		uint64_t offset;
+		enum reader_next next = reader_next(loader->reader, &record, &event, &offset, err);
+		if (next == READER_ERROR)
+			return false;
+		if (next == READER_END)
+			break;
+		if (record.type == RECORD_USER_FINISHED_ROUND && !reader_is_folder(loader->reader)) {
+			queue_round(&loader->queue, take, loader);
+			// Whoever died a while before the newest record that was replayed is forgotten: numbers come again.
+			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS && reaped_ns > 0)
+				spaces_reap(loader->spaces, reaped_ns);
+			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS)
+				reaped_ns = loader->queue.last_round_ns;
+		} else if (is_used(record.type)) {
+			add_record(loader, &record, event, &last_ns);
+			queue_bound(&loader->queue, QUEUE_BYTES_MOST, take, loader);
+		}
+	}
+	queue_flush(&loader->queue, UINT64_MAX, take, loader);
+	raw_flush(loader);
+	return true;
+}
+
+// ---------------------------------------------------------------- whole
+
+static struct symbolizer_options symbolizer_options(const struct load_options *options)
+{
+	return (struct symbolizer_options){ .demangle = options->demangle, .inlines = options->inlines, .lines = !options->no_lines,
+	                                    .symfs = options->symfs, .debug_dirs = options->debug_dirs, .use_host_files = true,
+	                                    .no_lines = options->no_lines };
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct profile_sample *x = a, *y = b;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+// Records that came too late for their round leave samples out of order. glibc's qsort keeps the order of equals.
+static void sort_samples(struct profile *profile)
+{
+	for (size_t i = 1; i < profile->samples.count; i++) {
+		if (profile->samples.data[i].time_ns < profile->samples.data[i - 1].time_ns) {
+			qsort(profile->samples.data, profile->samples.count, sizeof(*profile->samples.data), by_time);
+			return;
+		}
+	}
+}
+
+static void finish(struct loader *loader)
+{
+	(void)loader_event(loader, 0, false);
+	for (size_t i = 0; i < loader->events.count; i++) {
+		const struct reader_event *source = reader_event_at(loader->reader, i);
+		uint32_t row = loader->events.data[i];
+		if (row == PROFILE_NONE)
+			continue;
+		struct profile_event *event = &loader->profile->events.data[row];
+		event->name = intern_string(&loader->profile->names, source->name); // a stream tells names late
+		if (!event->is_sampling && source->group_leader >= 0 && (size_t)source->group_leader < loader->events.count)
+			event->samples_of = loader->events.data[source->group_leader];
+	}
+	// Build IDs that a stream lists at its end.
+	for (size_t i = 0; i < loader->profile->dsos.count; i++) {
+		struct profile_dso *dso = &loader->profile->dsos.data[i];
+		const struct build_id *listed = dso->build_id.size == 0 ? listed_build_id(loader, profile_text(loader->profile, dso->path)) : NULL;
+		if (listed != NULL)
+			dso->build_id = *listed;
+	}
+	account_finish(loader);
+	sort_samples(loader->profile);
+	load_signal_frames(loader);
+	load_symbols(loader);
+	load_ends_by_name(loader);
+	load_meta(loader);
+}
+
+static void release(struct loader *loader)
+{
+	raw_release(loader);
+	queue_release(&loader->queue);
+	account_release(&loader->account);
+	images_release(&loader->images);
+	spaces_free(loader->spaces);
+	reader_free(loader->reader);
+	vec_release(&loader->events);
+	vec_release(&loader->comms);
+	vec_release(&loader->dsos);
+	vec_release(&loader->dso_of);
+	vec_release(&loader->by_return);
+	hash_map_release(&loader->build_ids);
+	free(loader->frame_cache);
+	free(loader->chain.frames);
+	free(loader);
+}
+
+bool load_profile(struct profile *profile, const struct load_options *options, struct err *err)
+{
+	profile_init(profile);
+	struct reader *reader;
+	if (!reader_open(&reader, options->input, options->salvage, err))
+		return false;
+	struct loader *loader = NEW(struct loader);
+	struct symbolizer_options where = symbolizer_options(options);
+	loader->options = options;
+	loader->profile = profile;
+	loader->reader = reader;
+	loader->spaces = spaces_new();
+	loader->kernel_dso = PROFILE_NONE;
+	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
+	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
+	images_init(&loader->images, &where);
+	bool good = replay(loader, err);
+	if (good)
+		finish(loader);
+	release(loader);
+	return good;
+}

@@ -1,0 +1,69 @@
+// The state that the parts of load/ share while one recording is loaded. Inside load/ only.
+#ifndef PERFSAMPLE_LOAD_LOADER_H
+#define PERFSAMPLE_LOAD_LOADER_H
+
+#include "base/arena.h"
+#include "load/account.h"
+#include "load/images.h"
+#include "load/load.h"
+#include "load/queue.h"
+#include "load/raw.h"
+#include "perfdata/note.h"
+#include "perfdata/reader.h"
+#include "proc/space.h"
+#include "profile/profile.h"
+#include "symbols/symbolizer.h"
+
+// A stack that the kernel made by frame pointers, without a note of ours: whether it reached its root is told by its names, so
+// samples carry this until those are known.
+enum { END_BY_NAME = 0xfe };
+enum { CHAIN_MOST = 8192 + UNWIND_MAX_FRAMES };
+
+struct chain_frame { uint64_t addr; uint8_t kind, via; bool is_kernel; };
+struct chain { // leaf first
+	struct chain_frame *frames; // CHAIN_MOST of them
+	size_t count, kernel_count; // the kernel's part comes first
+};
+
+struct cached_frame { uint64_t addr; uint32_t generation, frame; uint8_t kind, via; bool is_kernel, is_used; };
+enum { FRAME_CACHE_SLOTS = 8192 };
+
+struct loader {
+	const struct load_options *options;
+	struct profile *profile;
+	struct reader *reader;
+	struct spaces *spaces;
+	struct queue queue;
+	struct account account;
+	struct images images;
+	struct raw raw;
+	struct chain chain;
+	VEC(uint32_t) events;    // reader's event -> profile's; PROFILE_NONE: a side-band event
+	VEC(uint32_t) comms;     // name in `spaces` -> profile name + 1; 0: not asked yet
+	VEC(uint32_t) dsos;      // dso in `spaces` -> profile dso + 1
+	VEC(uint32_t) dso_of;    // profile dso -> dso in `spaces`; DSO_NONE: made here
+	VEC(uint8_t) by_return;  // per profile frame: in a call chain without a note, as a return address of user space
+	struct hash_map build_ids; // hash of a path -> index into the features' build IDs + 1
+	size_t build_ids_seen;
+	struct cached_frame *frame_cache;
+	uint64_t first_ns, last_ns; // of records that have a time
+	uint32_t kernel_dso;        // made for kernel addresses in no mapping; PROFILE_NONE: not yet
+	bool has_chains, has_samples, has_foreign_chains;
+};
+
+// Profile's event of the reader's, made at first sight; PROFILE_NONE: side-band, unless `for_sample`.
+uint32_t loader_event(struct loader *loader, size_t event, bool for_sample);
+uint32_t loader_dso(struct loader *loader, uint32_t dso);
+void loader_caveat(struct loader *loader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// chain.c: from a sample's records to frames, and from frames to a stack in the profile.
+void chain_from_sample(struct chain *chain, const struct record *record, const struct perf_event_attr *attr, struct profile_sample *sample);
+uint32_t chain_intern(struct loader *loader, const struct chain *chain, const struct maps *maps, const struct maps *kernel, bool is_foreign);
+
+// names.c, signal.c, finish.c: what is done once all records were seen.
+void load_symbols(struct loader *loader);
+void load_signal_frames(struct loader *loader);
+void load_ends_by_name(struct loader *loader);
+void load_meta(struct loader *loader);
+
+#endif

@@ -1,0 +1,196 @@
+#include "load/queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { CHUNK_BYTES = 512 * 1024, SPARES_MOST = 16 };
+
+struct queue_chunk {
+	struct queue_chunk *next; // spare ones
+	size_t used, live;        // bytes given out; pieces not yet let go
+	_Alignas(16) uint8_t bytes[CHUNK_BYTES];
+};
+
+static void *chunk_alloc(struct queue *queue, size_t size)
+{
+	struct queue_chunk *chunk = queue->filling;
+	size = (size + 15) & ~(size_t)15;
+	if (chunk == NULL || CHUNK_BYTES - chunk->used < size) {
+		chunk = queue->spare;
+		if (chunk != NULL) {
+			queue->spare = chunk->next;
+			queue->spare_count--;
+		} else {
+			chunk = mem_alloc(sizeof(*chunk));
+		}
+		chunk->next = NULL;
+		chunk->used = chunk->live = 0;
+		if (queue->filling != NULL && queue->filling->live == 0)
+			free(queue->filling);
+		queue->filling = chunk;
+	}
+	void *at = chunk->bytes + chunk->used;
+	chunk->used += size;
+	chunk->live++;
+	return at;
+}
+
+void queue_done(struct queue *queue, struct queued *queued)
+{
+	struct queue_chunk *chunk = queued->chunk;
+	if (--chunk->live > 0)
+		return;
+	if (chunk == queue->filling) {
+		chunk->used = 0;
+	} else if (queue->spare_count < SPARES_MOST) {
+		chunk->next = queue->spare;
+		queue->spare = chunk;
+		queue->spare_count++;
+	} else {
+		free(chunk);
+	}
+}
+
+void queue_release(struct queue *queue)
+{
+	for (size_t i = 0; i < queue->items.count; i++)
+		queue_done(queue, queue->items.data[i].queued);
+	vec_release(&queue->items);
+	free(queue->filling);
+	while (queue->spare != NULL) {
+		struct queue_chunk *next = queue->spare->next;
+		free(queue->spare);
+		queue->spare = next;
+	}
+	*queue = (struct queue){ 0 };
+}
+
+// ---------------------------------------------------------------- copies
+
+struct piece { const void **pointer; const void *from; size_t size; };
+
+// Of a sample, what becomes of it: call chain, registers, the live part of the stack, raw data, the branches of an LBR call chain.
+static size_t sample_pieces(struct record_sample *sample, struct piece *pieces)
+{
+	size_t count = 0;
+	pieces[count++] = (struct piece){ (const void **)&sample->callchain, sample->callchain, sample->callchain_count * sizeof(uint64_t) };
+	pieces[count++] = (struct piece){ (const void **)&sample->raw, sample->raw, sample->raw_size };
+	size_t registers = sample->user.words != NULL ? (size_t)__builtin_popcountll(sample->user.mask) : 0;
+	pieces[count++] = (struct piece){ (const void **)&sample->user.words, sample->user.words, registers * sizeof(uint64_t) };
+	pieces[count++] = (struct piece){ (const void **)&sample->branches, sample->branches, sample->branch_count * sizeof(*sample->branches) };
+	pieces[count++] = (struct piece){ (const void **)&sample->stack.bytes, sample->stack.bytes, sample->stack.bytes != NULL ? sample->stack.dyn_size : 0 };
+	return count;
+}
+
+static size_t other_pieces(struct record *record, struct piece *pieces)
+{
+	const char **text = NULL;
+	switch (record->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		text = &record->mapping.path;
+		break;
+	case PERF_RECORD_COMM:
+		text = &record->comm.comm;
+		break;
+	case PERF_RECORD_KSYMBOL:
+		text = &record->ksymbol.name;
+		break;
+	case PERF_RECORD_READ: {
+		const struct read_values *values = &record->read.values;
+		size_t each = 1u + values->gap + values->has_id + values->has_lost;
+		pieces[0] = (struct piece){ (const void **)&record->read.values.words, values->words, values->words != NULL ? values->count * each * sizeof(uint64_t) : 0 };
+		return 1;
+	}
+	default:
+		break;
+	}
+	if (text == NULL)
+		return 0;
+	pieces[0] = (struct piece){ (const void **)text, *text, strlen(*text) + 1 };
+	return 1;
+}
+
+struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized)
+{
+	struct record copy = *record;
+	struct piece pieces[5];
+	size_t count = copy.type == PERF_RECORD_SAMPLE ? sample_pieces(&copy.sample, pieces) : other_pieces(&copy, pieces);
+	size_t size = sizeof(struct queued);
+	for (size_t i = 0; i < count; i++)
+		size += (pieces[i].size + 7) & ~(size_t)7;
+	struct queued *queued = chunk_alloc(queue, size);
+	uint8_t *at = (uint8_t *)(queued + 1);
+	for (size_t i = 0; i < count; i++) {
+		if (pieces[i].size == 0) {
+			*pieces[i].pointer = NULL;
+			continue;
+		}
+		memcpy(at, pieces[i].from, pieces[i].size);
+		*pieces[i].pointer = at;
+		at += (pieces[i].size + 7) & ~(size_t)7;
+	}
+	copy.header = NULL;
+	*queued = (struct queued){ .record = copy, .event = event, .synthesized = synthesized, .chunk = queue->filling };
+	return queued;
+}
+
+// ---------------------------------------------------------------- order
+
+void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns)
+{
+	if (queue->items.count == 0)
+		queue->sorted = true;
+	else if (time_ns < queue->items.data[queue->items.count - 1].time_ns)
+		queue->sorted = false;
+	vec_push(&queue->items, (struct queue_item){ .time_ns = time_ns, .sequence = queue->sequence++, .queued = queued });
+	queue->bytes += sizeof(*queued) + queued->record.size;
+	if (time_ns > queue->newest_ns)
+		queue->newest_ns = time_ns;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct queue_item *x = a, *y = b;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+static void sort(struct queue *queue)
+{
+	if (!queue->sorted)
+		qsort(queue->items.data, queue->items.count, sizeof(*queue->items.data), by_time);
+	queue->sorted = true;
+}
+
+void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context)
+{
+	size_t count = 0;
+	sort(queue);
+	while (count < queue->items.count && queue->items.data[count].time_ns <= up_to_ns) {
+		struct queued *queued = queue->items.data[count++].queued;
+		queue->bytes -= sizeof(*queued) + queued->record.size;
+		take(context, queued);
+	}
+	if (count > 0) {
+		queue->items.count -= count;
+		memmove(queue->items.data, queue->items.data + count, queue->items.count * sizeof(*queue->items.data));
+	}
+}
+
+void queue_round(struct queue *queue, queue_take_fn *take, void *context)
+{
+	queue_flush(queue, queue->last_round_ns, take, context);
+	queue->last_round_ns = queue->newest_ns;
+}
+
+void queue_bound(struct queue *queue, size_t most_bytes, queue_take_fn *take, void *context)
+{
+	if (queue->bytes <= most_bytes || queue->items.count < 2)
+		return;
+	sort(queue);
+	queue_flush(queue, queue->items.data[queue->items.count / 2].time_ns, take, context);
+}

@@ -1,0 +1,49 @@
+// Records put into the order of time. A file is ordered only so far: what stands before a FINISHED_ROUND may be older than what
+// stands behind it by at most one round (tools/perf/util/ordered-events.c: at each round everything up to the newest time of the round
+// before may go). What waits is a copy, cut to what is used of it. Inside load/ only.
+#ifndef PERFSAMPLE_LOAD_QUEUE_H
+#define PERFSAMPLE_LOAD_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "perf/record.h"
+
+struct queue_chunk;
+
+struct queued { // a record and what it borrows, in one piece of memory
+	struct record record;
+	size_t event;
+	bool synthesized; // describes /proc, not a moment
+	struct queue_chunk *chunk;
+};
+
+struct queue_item { uint64_t time_ns, sequence; struct queued *queued; };
+
+struct queue {
+	VEC(struct queue_item) items;
+	struct queue_chunk *filling, *spare;
+	size_t spare_count;
+	uint64_t sequence;
+	uint64_t newest_ns, last_round_ns; // newest time seen; and when the last round ended
+	size_t bytes;                      // that wait
+	bool sorted;                       // items came in order so far
+};
+
+typedef void queue_take_fn(void *context, struct queued *queued); // who takes it lets it go by queue_done
+
+void queue_release(struct queue *queue);
+// A copy of the record, to be let go by queue_done; queue_add makes it wait, too.
+struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized);
+void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns);
+void queue_done(struct queue *queue, struct queued *queued);
+// Hands on, oldest first, what is not newer than `up_to_ns`.
+void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context);
+// A FINISHED_ROUND.
+void queue_round(struct queue *queue, queue_take_fn *take, void *context);
+// Where there are no rounds, memory sets the limit: past `most_bytes` the older half goes.
+void queue_bound(struct queue *queue, size_t most_bytes, queue_take_fn *take, void *context);
+
+#endif

@@ -1,0 +1,198 @@
+#include "load/raw.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "load/loader.h"
+
+enum {
+	BATCH_JOBS = 4096,
+	BATCH_BYTES = 24 << 20,
+	JOBS_A_THREAD = 1024, // fewer are not worth a thread
+	JOBS_A_TURN = 64,
+	WORKERS_MOST = 64,
+};
+
+struct raw_worker {
+	struct loader *loader;
+	struct unwinder *unwinder;
+	VEC(struct unwind_image *) images; // by dso id; compiled rules are one thread's own
+	VEC(uint8_t) image_tried;
+	VEC(struct frame) frames;          // of all jobs of this batch, one after another
+	size_t *next_job;                  // shared
+	uint16_t machine;
+	const struct maps *maps;           // of the job at hand
+};
+
+static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, const struct dso *dso)
+{
+	while (worker->images.count <= id) {
+		vec_push(&worker->images, NULL);
+		vec_push(&worker->image_tried, 0);
+	}
+	if (!worker->image_tried.data[id]) {
+		worker->image_tried.data[id] = 1;
+		struct image *image = images_get(&worker->loader->images, id, dso, worker->machine);
+		if (image != NULL && !unwind_image_new(&worker->images.data[id], image, false, NULL))
+			worker->images.data[id] = NULL;
+	}
+	return worker->images.data[id];
+}
+
+static struct unwind_map map_at(void *context, uint64_t addr)
+{
+	struct raw_worker *worker = context;
+	const struct mapping *mapping = maps_find(worker->maps, addr);
+	struct unwind_map out = { .missing = UNWIND_NO_MAPPING };
+	if (mapping == NULL)
+		return out;
+	const struct dso *dso = dso_get(spaces_dsos(worker->loader->spaces), mapping->dso);
+	out.start = mapping->start;
+	out.end = mapping->end;
+	out.missing = UNWIND_NO_IMAGE;
+	if (dso->kind == DSO_ANON)
+		out.missing = UNWIND_NO_CFI;
+	if (dso->kind == DSO_SPECIAL)
+		out.missing = dso->path[1] == 'u' ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI; // "[uprobes]", "[vsyscall]"
+	if (dso->kind != DSO_FILE && dso->kind != DSO_VDSO)
+		return out;
+	struct unwind_image *image = image_of(worker, mapping->dso, dso);
+	struct image *file = image != NULL ? images_get(&worker->loader->images, mapping->dso, dso, worker->machine) : NULL;
+	if (file != NULL && image_bias(file, mapping->start, mapping->end, mapping->pgoff, &out.bias))
+		out.image = image;
+	return out;
+}
+
+static void unwind_job(struct raw_worker *worker, struct raw_job *job)
+{
+	const struct record_sample *sample = &job->queued->record.sample;
+	worker->machine = job->machine;
+	worker->maps = job->maps;
+	vec_reserve(&worker->frames, UNWIND_MAX_FRAMES);
+	struct unwind_input input = {
+		.machine = job->machine, .regs = sample->user.words, .regs_mask = sample->user.mask, .stack = sample->stack.bytes,
+		.stack_size = sample->stack.bytes != NULL ? sample->stack.dyn_size : 0, .generation = job->maps->generation, .map = map_at,
+		.map_context = worker,
+	};
+	struct unwind_stack out = { .frames = worker->frames.data + worker->frames.count, .capacity = UNWIND_MAX_FRAMES };
+	unwind_stack(worker->unwinder, &input, &out);
+	job->worker = worker;
+	job->first = worker->frames.count;
+	job->count = out.count;
+	job->end = out.end;
+	worker->frames.count += out.count;
+}
+
+static void *work(void *argument)
+{
+	struct raw_worker *worker = argument;
+	struct raw *raw = &worker->loader->raw;
+	for (;;) {
+		size_t from = __atomic_fetch_add(worker->next_job, JOBS_A_TURN, __ATOMIC_RELAXED);
+		if (from >= raw->jobs.count)
+			return NULL;
+		for (size_t i = from; i < from + JOBS_A_TURN && i < raw->jobs.count; i++)
+			unwind_job(worker, &raw->jobs.data[i]);
+	}
+}
+
+static void start_workers(struct loader *loader)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned count = loader->options->jobs > 0 ? loader->options->jobs : cpus > 0 ? (unsigned)cpus : 1;
+	if (count > WORKERS_MOST)
+		count = WORKERS_MOST;
+	loader->raw.workers = mem_zero(count, sizeof(*loader->raw.workers));
+	loader->raw.worker_count = count;
+	for (unsigned i = 0; i < count; i++) {
+		loader->raw.workers[i].loader = loader;
+		loader->raw.workers[i].unwinder = unwinder_new();
+	}
+}
+
+static void run_jobs(struct loader *loader)
+{
+	struct raw *raw = &loader->raw;
+	pthread_t threads[WORKERS_MOST];
+	size_t next = 0;
+	unsigned wanted = (unsigned)(raw->jobs.count / JOBS_A_THREAD), started = 0;
+	for (unsigned i = 0; i < raw->worker_count; i++) {
+		raw->workers[i].frames.count = 0;
+		raw->workers[i].next_job = &next;
+	}
+	for (unsigned i = 1; i < raw->worker_count && i < wanted; i++) {
+		if (pthread_create(&threads[started], NULL, work, &raw->workers[i]) != 0)
+			break; // the rest do it
+		started++;
+	}
+	work(&raw->workers[0]);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void finish_job(struct loader *loader, struct raw_job *job)
+{
+	struct chain *chain = &loader->chain;
+	const struct record *record = &job->queued->record;
+	struct profile_sample *sample = &loader->profile->samples.data[job->sample];
+	chain_from_sample(chain, record, &reader_event_at(loader->reader, job->queued->event)->attr, sample);
+	chain->count = chain->kernel_count; // frame pointers give way to what was unwound
+	const struct frame *frames = job->worker->frames.data + job->first;
+	for (size_t i = 0; i < job->count && chain->count < CHAIN_MOST; i++)
+		chain->frames[chain->count++] = (struct chain_frame){ .addr = frames[i].addr, .kind = frames[i].kind, .via = frames[i].via };
+	if (chain->count == 0 && (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
+		chain->frames[chain->count++] = (struct chain_frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
+	sample->is_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+	sample->end = (uint8_t)job->end;
+	sample->stack = chain_intern(loader, chain, job->maps, job->kernel, false);
+	queue_done(&loader->queue, job->queued);
+	maps_release(job->maps);
+	maps_release(job->kernel);
+}
+
+void raw_flush(struct loader *loader)
+{
+	struct raw *raw = &loader->raw;
+	if (raw->jobs.count == 0)
+		return;
+	if (raw->workers == NULL)
+		start_workers(loader);
+	run_jobs(loader);
+	for (size_t i = 0; i < raw->jobs.count; i++)
+		finish_job(loader, &raw->jobs.data[i]);
+	vec_clear(&raw->jobs);
+	raw->bytes = 0;
+}
+
+void raw_add(struct loader *loader, struct queued *queued, uint32_t sample, uint16_t machine, struct maps *maps, struct maps *kernel)
+{
+	struct raw *raw = &loader->raw;
+	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = sample, .machine = machine, .maps = maps_retain(maps), .kernel = maps_retain(kernel) });
+	raw->bytes += queued->record.sample.stack.dyn_size + queued->record.sample.callchain_count * sizeof(uint64_t);
+	if (raw->jobs.count >= BATCH_JOBS || raw->bytes >= BATCH_BYTES)
+		raw_flush(loader);
+}
+
+void raw_release(struct loader *loader)
+{
+	struct raw *raw = &loader->raw;
+	for (size_t i = 0; i < raw->jobs.count; i++) {
+		queue_done(&loader->queue, raw->jobs.data[i].queued);
+		maps_release(raw->jobs.data[i].maps);
+		maps_release(raw->jobs.data[i].kernel);
+	}
+	vec_release(&raw->jobs);
+	for (unsigned i = 0; i < raw->worker_count; i++) {
+		struct raw_worker *worker = &raw->workers[i];
+		unwinder_free(worker->unwinder);
+		for (size_t j = 0; j < worker->images.count; j++)
+			unwind_image_free(worker->images.data[j]);
+		vec_release(&worker->images);
+		vec_release(&worker->image_tried);
+		vec_release(&worker->frames);
+	}
+	free(raw->workers);
+	*raw = (struct raw){ 0 };
+}

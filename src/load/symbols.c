@@ -1,0 +1,270 @@
+// Names for the frames of a profile: each distinct (image, address) once.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "load/loader.h"
+
+enum { MAP_BYTES_MOST = 256 << 20 };
+
+struct symbols {
+	struct loader *loader;
+	struct symbolizer *symbolizer;
+	VEC(uint32_t) images;      // by profile dso; PROFILE_NONE: nothing to ask
+	struct hash_map by_addr;   // frame of the same (dso, address) that has its lines already
+	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
+	bool has_other_kernel;
+};
+
+static bool is_kernel_kind(uint8_t kind)
+{
+	return kind == DSO_KERNEL || kind == DSO_MODULE;
+}
+
+// A map that names JIT code: in /tmp, for everyone to write, so only a regular file of root's or our own, and no link.
+// The target's user is not known any more.
+static int open_map(uint32_t pid)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size <= MAP_BYTES_MOST)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static bool is_this_host(const struct loader *loader)
+{
+	struct utsname host;
+	const struct reader_features *features = reader_features(loader->reader);
+	if (uname(&host) != 0)
+		return false;
+	return (features->hostname == NULL || strcmp(features->hostname, host.nodename) == 0) &&
+	       (features->os_release == NULL || strcmp(features->os_release, host.release) == 0) &&
+	       (features->arch == NULL || strcmp(features->arch, host.machine) == 0);
+}
+
+// kallsyms is that of the running kernel since its last start. It is believed for a recording of this host when the kernel's text
+// begins where the recording says (another start puts it elsewhere).
+static bool kernel_is_running(struct symbols *symbols)
+{
+	struct loader *loader = symbols->loader;
+	if (!is_this_host(loader))
+		return false;
+	const struct maps *maps = spaces_process(loader->spaces, -1)->maps;
+	for (uint32_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+		if (dso_get(spaces_dsos(loader->spaces), m->dso)->kind != DSO_KERNEL || m->pgoff < (uint64_t)1 << 63)
+			continue;
+		const struct symbol_result *text = symbolizer_lookup(symbols->symbolizer, symbols->kernel, m->pgoff);
+		return text->missing != SYMBOL_FOUND || text->symbol_start == m->pgoff;
+	}
+	return true;
+}
+
+static uint32_t kernel_image(struct symbols *symbols)
+{
+	if (symbols->kernel != PROFILE_NONE || symbols->has_other_kernel)
+		return symbols->kernel;
+	struct symbol_image image = { .kind = SYMBOL_IMAGE_KERNEL, .path = "[kernel.kallsyms]", .map_fd = -1 };
+	struct profile *profile = symbols->loader->profile;
+	for (size_t i = 0; i < profile->dsos.count; i++) {
+		if (profile->dsos.data[i].kind == DSO_KERNEL && profile->dsos.data[i].build_id.size > 0)
+			image.build_id = profile->dsos.data[i].build_id;
+	}
+	symbols->kernel = symbolizer_image(symbols->symbolizer, &image);
+	if (!kernel_is_running(symbols)) {
+		// Names inside the recording still count; the host's are another kernel's.
+		image.path = "[kernel of another host or another boot]";
+		image.build_id = (struct build_id){ .size = 1 };
+		symbols->kernel = symbolizer_image(symbols->symbolizer, &image);
+		symbols->has_other_kernel = true;
+	}
+	return symbols->kernel;
+}
+
+static uint32_t image_for(struct symbols *symbols, uint32_t dso)
+{
+	struct loader *loader = symbols->loader;
+	const struct profile_dso *row = &loader->profile->dsos.data[dso];
+	struct symbol_image image = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(loader->profile, row->path), .build_id = row->build_id, .map_fd = -1 };
+	switch (row->kind) {
+	case DSO_KERNEL:
+	case DSO_MODULE:
+		return kernel_image(symbols);
+	case DSO_SPECIAL: // eBPF programs, which kallsyms may know; [vsyscall], [uprobes]
+		return image.path[0] == '[' ? PROFILE_NONE : kernel_image(symbols);
+	case DSO_VDSO:
+		image.kind = SYMBOL_IMAGE_VDSO;
+		break;
+	case DSO_ANON:
+		image.kind = SYMBOL_IMAGE_JIT;
+		// Recordings of ours bring the names of JIT code with them; the map of a later process with that number would be wrong.
+		if (reader_features(loader->reader)->names == NULL && is_this_host(loader))
+			image.map_fd = open_map(row->pid);
+		image.path = mem_printf("%s of %u", image.path, row->pid);
+		break;
+	default:
+		if (loader->dso_of.data[dso] != DSO_NONE && loader->dso_of.data[dso] < loader->images.slots.count)
+			image.image = loader->images.slots.data[loader->dso_of.data[dso]].image;
+		break;
+	}
+	uint32_t id = symbolizer_image(symbols->symbolizer, &image);
+	if (row->kind == DSO_ANON)
+		free((char *)image.path);
+	if (image.map_fd >= 0)
+		close(image.map_fd);
+	return id;
+}
+
+// ---------------------------------------------------------------- names inside
+
+static void preset_image(struct symbols *symbols, uint32_t image, const struct name_image *names)
+{
+	struct symbol_frame *frames = mem_zero(names->frames.count + 1, sizeof(*frames));
+	for (size_t i = 0; i < names->frames.count; i++) {
+		const struct name_frame *from = &names->frames.data[i];
+		frames[i] = (struct symbol_frame){ .name = from->name, .file = from->file, .line = from->line, .is_inlined = from->is_inlined };
+	}
+	bool inlines = symbols->loader->options->inlines;
+	for (size_t i = 0; i < names->addrs.count; i++) {
+		const struct name_addr *addr = &names->addrs.data[i];
+		// Without inlines: the function that has the code, which stands last.
+		size_t first = inlines || addr->frame_count == 0 ? addr->first_frame : addr->first_frame + addr->frame_count - 1;
+		size_t count = addr->first_frame + addr->frame_count - first;
+		if (count == 0 || frames[first + count - 1].name == NULL)
+			continue; // had no name then; perhaps there is one here
+		struct symbol_result known = { .frames = &frames[first], .count = count, .symbol_start = addr->symbol_start, .linkage_name = addr->linkage_name };
+		symbolizer_preset(symbols->symbolizer, image, addr->image_addr, &known);
+	}
+	free(frames);
+}
+
+static bool is_named_by(const struct profile_dso *row, const char *path, const struct name_image *names)
+{
+	if (is_kernel_kind(row->kind) || is_kernel_kind(names->kind))
+		return is_kernel_kind(row->kind) && is_kernel_kind(names->kind);
+	if (names->kind != row->kind || names->path == NULL || strcmp(names->path, path) != 0)
+		return false;
+	if (row->kind == DSO_ANON)
+		return names->pid == row->pid;
+	return names->build_id.size == 0 || row->build_id.size == 0 || build_id_equal(&names->build_id, &row->build_id);
+}
+
+static void preset_names(struct symbols *symbols)
+{
+	const struct names *names = reader_features(symbols->loader->reader)->names;
+	const struct profile *profile = symbols->loader->profile;
+	bool kernel_done = false;
+	for (size_t dso = 0; names != NULL && dso < profile->dsos.count; dso++) {
+		const struct profile_dso *row = &profile->dsos.data[dso];
+		uint32_t image = symbols->images.data[dso];
+		if (image == PROFILE_NONE || (is_kernel_kind(row->kind) && kernel_done))
+			continue;
+		kernel_done |= is_kernel_kind(row->kind);
+		for (size_t i = 0; i < names->images.count; i++) {
+			if (is_named_by(row, profile_text(profile, row->path), &names->images.data[i]))
+				preset_image(symbols, image, &names->images.data[i]);
+		}
+	}
+}
+
+// ---------------------------------------------------------------- lines of a frame
+
+static void add_line(struct profile *profile, const struct symbol_frame *from, uint32_t dso, uint32_t linkage_name)
+{
+	bool is_known = from != NULL && from->name != NULL;
+	struct profile_function function = { .name = intern_string(&profile->names, is_known ? from->name : "[unknown]"), .linkage_name = linkage_name,
+	                                     .dso = dso, .is_known = is_known };
+	struct profile_line line = { .function = profile_add_function(profile, &function) };
+	if (from != NULL && from->file != NULL) {
+		line.file = intern_string(&profile->names, from->file);
+		line.line = from->line;
+	}
+	line.is_inlined = from != NULL && from->is_inlined;
+	vec_push(&profile->chains, line);
+}
+
+static void name_frame(struct symbols *symbols, uint32_t id)
+{
+	struct profile *profile = symbols->loader->profile;
+	struct profile_frame *frame = &profile->frames.data[id];
+	bool is_new;
+	uint32_t like = *hash_map_put(&symbols->by_addr, hash_pair(frame->image_addr, frame->dso), id, &is_new);
+	const struct profile_frame *other = &profile->frames.data[like];
+	if (!is_new && other->dso == frame->dso && other->image_addr == frame->image_addr && frame->dso != PROFILE_NONE) {
+		frame->first_line = other->first_line;
+		frame->line_count = other->line_count;
+		frame->symbol_start = other->symbol_start;
+		return;
+	}
+	uint32_t image = frame->dso != PROFILE_NONE ? symbols->images.data[frame->dso] : PROFILE_NONE;
+	frame->first_line = (uint32_t)profile->chains.count;
+	if (image != PROFILE_NONE) {
+		const struct symbol_result *result = symbolizer_lookup(symbols->symbolizer, image, frame->image_addr);
+		frame->symbol_start = result->symbol_start;
+		for (size_t i = 0; i < result->count; i++) {
+			bool has_code = i + 1 == result->count; // the linkage name is that of the symbol, not of what was inlined
+			uint32_t linkage = has_code && result->linkage_name != NULL ? intern_string(&profile->names, result->linkage_name) : 0;
+			add_line(profile, &result->frames[i], frame->dso, linkage);
+		}
+	}
+	const struct profile_dso *dso = frame->dso != PROFILE_NONE ? &profile->dsos.data[frame->dso] : NULL;
+	if (frame->first_line == profile->chains.count) {
+		// What has a name for itself: an eBPF program.
+		struct symbol_frame self = { .name = dso != NULL && dso->kind == DSO_SPECIAL ? profile_text(profile, dso->path) : NULL };
+		add_line(profile, &self, frame->dso, 0);
+	}
+	frame->line_count = (uint32_t)profile->chains.count - frame->first_line;
+}
+
+void load_symbols(struct loader *loader)
+{
+	const struct load_options *options = loader->options;
+	struct profile *profile = loader->profile;
+	struct symbolizer_options how = loader->images.where;
+	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE };
+	if (options->symbols) {
+		symbols.symbolizer = symbolizer_new(&how);
+		VEC(struct symbol_query) queries = { 0 };
+		VEC(uint8_t) is_asked = { 0 };
+		for (size_t i = 0; i < profile->dsos.count; i++) {
+			vec_push(&symbols.images, PROFILE_NONE);
+			vec_push(&is_asked, 0);
+		}
+		for (size_t i = 0; i < profile->frames.count; i++) { // images that frames lie in, in their order
+			uint32_t dso = profile->frames.data[i].dso;
+			if (dso != PROFILE_NONE && !is_asked.data[dso]) {
+				is_asked.data[dso] = 1;
+				symbols.images.data[dso] = image_for(&symbols, dso);
+			}
+		}
+		preset_names(&symbols);
+		for (size_t i = 0; i < profile->frames.count; i++) {
+			const struct profile_frame *frame = &profile->frames.data[i];
+			if (frame->dso != PROFILE_NONE && symbols.images.data[frame->dso] != PROFILE_NONE)
+				vec_push(&queries, (struct symbol_query){ symbols.images.data[frame->dso], frame->image_addr });
+		}
+		symbolizer_resolve(symbols.symbolizer, queries.data, queries.count, options->symbol_time_s);
+		vec_release(&queries);
+		vec_release(&is_asked);
+	} else {
+		for (size_t i = 0; i < profile->dsos.count; i++)
+			vec_push(&symbols.images, PROFILE_NONE);
+	}
+	for (size_t i = 0; i < profile->frames.count; i++)
+		name_frame(&symbols, (uint32_t)i);
+	hash_map_release(&symbols.by_addr);
+	vec_release(&symbols.images);
+	symbolizer_free(symbols.symbolizer);
+}
