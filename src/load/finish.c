@@ -200,9 +200,9 @@ static void load_caveats(struct loader *loader)
 		loader_caveat(loader, "part of the header could not be read: %s", caveats->feature);
 	if (loader->has_samples && !loader->has_chains)
 		loader_caveat(loader, "recorded without call chains: totals are selfs");
-	if (loader->images.not_found > 0)
+	if (loader->raw.workers != NULL && loader->images.not_found > 0)
 		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them", (unsigned long long)loader->images.not_found);
-	if (loader->images.wrong > 0)
+	if (loader->raw.workers != NULL && loader->images.wrong > 0)
 		loader_caveat(loader, "%llu binaries on this host are not the ones that ran (build ID or machine differ): stacks end there",
 		              (unsigned long long)loader->images.wrong);
 }

@@ -192,8 +192,9 @@ static void add_sample(struct loader *loader, struct queued *queued)
 		return;
 	}
 	chain_from_sample(&loader->chain, record, attr, &sample);
-	if (is_raw) { // a kernel thread, or a task that has given its memory up
-		loader->chain.count = loader->chain.kernel_count > 0 ? loader->chain.kernel_count : loader->chain.count;
+	// A kernel thread, or a task that has given its memory up; unless somebody has unwound the stack and thrown it away.
+	bool has_user_chain = record->sample.callchain_count > 0 && loader->chain.count > loader->chain.kernel_count;
+	if (is_raw && !has_user_chain) {
 		sample.end = sample.is_idle || maps->count == 0 ? UNWIND_NOT_USER : UNWIND_NO_REGISTERS;
 	}
 	loader->has_foreign_chains |= sample.end == END_BY_NAME;

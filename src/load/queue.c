@@ -161,7 +161,7 @@ static int by_time(const void *a, const void *b)
 
 static void sort(struct queue *queue)
 {
-	if (!queue->sorted)
+	if (!queue->sorted && queue->items.count > 1)
 		qsort(queue->items.data, queue->items.count, sizeof(*queue->items.data), by_time);
 	queue->sorted = true;
 }
