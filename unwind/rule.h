@@ -26,8 +26,8 @@ enum rule_flag {
 #define RULE_CFA_LIMIT (1 << 23)
 
 struct unwind_rule {
-	int32_t cfa_off : 24;
 	uint32_t kind : 8;
+	int32_t cfa_off : 24;
 	int16_t fp_off, ra_off; // bytes
 };
 _Static_assert(sizeof(struct unwind_rule) == 8, "a rule is 8 bytes");

@@ -62,7 +62,7 @@ static void start_generation(struct unwinder *unwinder, uint64_t generation)
 		return;
 	unwinder->generation = generation;
 	unwinder->has_generation = true;
-	unwinder->last = (struct unwind_map){ 0 };
+	unwinder->last = (struct active_map){ 0 };
 	memset(unwinder->recent, 0, sizeof(unwinder->recent));
 }
 
@@ -93,21 +93,35 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	return rule;
 }
 
-static struct unwind_rule cached_rule(struct walk *walk, const struct unwind_map *map, uint64_t lookup, uint8_t kind)
+static void activate(struct unwinder *unwinder, const struct unwind_map *map)
+{
+	struct active_map *active = &unwinder->last;
+	uint64_t origin = map->bias + map->image->base, size = map->end - map->start;
+
+	active->map = *map;
+	active->to_key = ((uint64_t)map->image->serial << 32) - origin;
+	active->to_slot = (uint64_t)map->image->serial * 0x9e37 - origin; // images do not all begin in the same slots
+	if (map->start < origin || map->start - origin > UINT32_MAX)
+		active->size = 0; // nothing a rule's 32-bit offset could reach
+	else
+		active->size = size < UINT32_MAX - (map->start - origin) ? size : UINT32_MAX - (map->start - origin);
+}
+
+static struct unwind_rule cached_rule(struct walk *walk, uint64_t lookup, uint8_t kind)
 {
 	struct unwinder *unwinder = walk->unwinder;
-	uint64_t at = lookup - map->bias - map->image->base;
+	const struct active_map *active = &unwinder->last;
 
-	if (at > UINT32_MAX)
+	if (lookup - active->map.start >= active->size)
 		return (struct unwind_rule){ 0 };
-	uint64_t key = (uint64_t)map->image->serial << 32 | at;
-	struct cache_entry *entry = &unwinder->cache[(key * 0x9e3779b97f4a7c15u) >> (64 - CACHE_BITS)];
-	if (__builtin_expect(entry->key == key, 1)) {
+	uint64_t key = lookup + active->to_key;
+	struct cache_entry *entry = &unwinder->cache[(lookup + active->to_slot) & (CACHE_ENTRIES - 1)];
+	if (entry->key == key) {
 		unwinder->counters.cache_hits++;
 		return entry->rule;
 	}
 	unwinder->counters.cache_misses++;
-	struct unwind_rule rule = rule_at(walk, map, lookup, kind);
+	struct unwind_rule rule = rule_at(walk, &active->map, lookup, kind);
 	*entry = (struct cache_entry){ .key = key, .rule = rule };
 	return rule;
 }
@@ -151,7 +165,7 @@ static bool miss(const struct walk *walk, uint64_t addr, enum unwind_end *end)
 }
 
 // sp or fp plus a constant, slots relative to the CFA: nearly every frame there is.
-static inline __attribute__((always_inline)) bool plain_step(struct walk *walk, struct cursor *at, struct unwind_rule rule, enum unwind_end *end)
+static bool plain_step(struct walk *walk, struct cursor *at, struct unwind_rule rule, enum unwind_end *end)
 {
 	uint64_t cfa = ((rule.kind & RULE_BASE_MASK) == RULE_SP ? at->sp : at->fp) + (uint64_t)(int64_t)rule.cfa_off;
 	uint64_t ra = at->lr, fp = at->fp;
@@ -163,7 +177,7 @@ static inline __attribute__((always_inline)) bool plain_step(struct walk *walk, 
 		// gcc emits no restore for fp after `pop`: a slot below sp is one that was popped already, and fp is the caller's.
 		if (!stack_word(&walk->view, slot, &fp) && slot >= at->sp)
 			return miss(walk, slot, end);
-		if (slot < at->sp)
+		if (slot < at->sp && at->kind != FRAME_RETURN)
 			fp = at->fp;
 	}
 	if (!arrive(walk->arch, at, rule, cfa, ra, end))
@@ -202,14 +216,77 @@ static bool uncommon_step(struct walk *walk, struct cursor *at, struct unwind_ru
 	return true;
 }
 
-static inline void prefetch(const struct stack_view *view, uint64_t sp, uint64_t *ahead)
+// Three lines for each frame, whatever its size: a loop over all lines up to the distance costs more in mispredicted branches
+// than it saves in missed lines. `at` counts from the copy's first byte; what lies past its end is asked for in vain.
+static inline void prefetch(const uint8_t *bytes, uint64_t at)
 {
-	uint64_t want = sp - view->start + PREFETCH_BYTES;
+	uintptr_t ahead = (uintptr_t)bytes + at + PREFETCH_BYTES;
 
-	if (want > view->size)
-		want = view->size;
-	for (; *ahead < want; *ahead += LINE_BYTES)
-		__builtin_prefetch(view->bytes + *ahead);
+	__builtin_prefetch((const void *)ahead);
+	__builtin_prefetch((const void *)(ahead + LINE_BYTES));
+	__builtin_prefetch((const void *)(ahead + 2 * LINE_BYTES));
+}
+
+static void prefetch_first(const struct stack_view *view)
+{
+	for (uint64_t at = 0; at < PREFETCH_BYTES && at < view->size; at += LINE_BYTES)
+		__builtin_prefetch(view->bytes + at);
+}
+
+// Frames that returned into a function with a plain rule, 8-byte words: nearly all. Writes frames as long as it finds such, and leaves
+// whatever is special in any way, or wrong, to step(). No branch depends on which register the CFA counts from or
+// whether fp is saved: both are as good as random.
+static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
+{
+	struct unwinder *unwinder = walk->unwinder;
+	const struct active_map *active = &unwinder->last;
+	const struct cache_entry *cache = unwinder->cache;
+	const uint8_t *bytes = walk->view.bytes;
+	const uint64_t size = walk->view.size, start = walk->view.start, addr_end = walk->arch->addr_end;
+	const uint64_t map_start = active->map.start + 1, map_size = active->size, to_key = active->to_key - 1, to_slot = active->to_slot - 1;
+	struct frame *const frames = walk->out->frames;
+	uint64_t pc = at->pc, sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
+	size_t count = walk->out->count, first = count;
+
+	while (count < limit) {
+		const struct cache_entry *entry = &cache[(pc + to_slot) & (CACHE_ENTRIES - 1)];
+		if (pc - map_start >= map_size || entry->key != pc + to_key)
+			break;
+		struct unwind_rule rule = entry->rule;
+		if ((rule.kind & ~(uint32_t)(RULE_FP_SAVED | 1)) != (RULE_SP | RULE_RA_SAVED))
+			break;
+		uint64_t base = (rule.kind & 1) != 0 ? fp : sp, cfa_off = (uint64_t)(int64_t)rule.cfa_off, ra, saved;
+		uint64_t ra_at = base + (cfa_off + (uint64_t)(int64_t)rule.ra_off), fp_at = base + (cfa_off + (uint64_t)(int64_t)rule.fp_off);
+		bool is_saved = (rule.kind & RULE_FP_SAVED) != 0;
+		fp_at = is_saved ? fp_at : ra_at;
+		uint64_t cfa = base + cfa_off;
+		// An sp-based frame grows by its offset; an fp-based one could stand anywhere, even below the copy.
+		if (__builtin_expect(ra_at > size - 8 || fp_at > size - 8 || ((ra_at | fp_at) & 7) != 0 || cfa <= sp || cfa - sp > size, 0))
+			break;
+		memcpy(&ra, bytes + ra_at, 8);
+		memcpy(&saved, bytes + fp_at, 8);
+		if (__builtin_expect(ra - 1 >= addr_end - 1, 0))
+			break;
+		fp = is_saved ? saved - start : fp;
+		pc = ra;
+		sp = cfa;
+		frames[count++] = (struct frame){ .addr = ra, .kind = FRAME_RETURN, .via = VIA_CFI };
+		prefetch(bytes, sp);
+	}
+	if (count == first)
+		return;
+	unwinder->counters.cache_hits += count - first;
+	walk->out->count = count;
+	at->pc = at->lr = pc;
+	at->sp = sp + start;
+	at->fp = fp + start;
+	at->via = VIA_CFI;
+}
+
+static inline bool is_fast(const struct walk *walk, const struct cursor *at)
+{
+	return at->kind == FRAME_RETURN && at->sp_is_exact && walk->arch->word_bytes == 8 && walk->arch->ra_mask == UINT64_MAX &&
+	       walk->view.size >= 8 && (walk->view.start & 7) == 0;
 }
 
 // Moves the cursor to the caller. false: the stack ends here, see `*end`.
@@ -218,17 +295,17 @@ static inline bool step(struct walk *walk, struct cursor *at, enum unwind_end *e
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
 	struct unwinder *unwinder = walk->unwinder;
 
-	const struct unwind_map *map = &unwinder->last;
+	const struct unwind_map *map = &unwinder->last.map;
 	if (__builtin_expect(!holds(map, lookup), 0)) {
 		map = walk_map(walk, lookup);
 		if (map->image != NULL)
-			unwinder->last = *map;
+			activate(unwinder, map);
 	}
 	if (map->image == NULL) {
 		*end = map->end > map->start ? map->missing : UNWIND_NO_MAPPING;
 		return *end == UNWIND_NO_CFI && walk_without_cfi(walk, map, at, end);
 	}
-	struct unwind_rule rule = cached_rule(walk, map, lookup, at->kind);
+	struct unwind_rule rule = cached_rule(walk, lookup, at->kind);
 	enum rule_base base = rule.kind & RULE_BASE_MASK;
 	if (__builtin_expect(!at->sp_is_exact, 0) && base != RULE_ROOT && base != RULE_FP && base != RULE_NONE) {
 		*end = UNWIND_NO_CFI; // the rule counts from a stack pointer that is not known
@@ -283,22 +360,27 @@ void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, s
 {
 	struct walk walk = { .unwinder = unwinder, .input = input, .out = out, .registers_frame = SIZE_MAX };
 	struct cursor at;
-	uint64_t ahead = 0;
 
 	out->count = 0;
 	out->last_cfa = 0;
 	unwinder->counters.samples++;
 	if (!begin(&walk, &at))
 		return;
+	prefetch_first(&walk.view);
 	start_generation(unwinder, input->generation);
 	size_t limit = out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES;
 	enum unwind_end end = UNWIND_DEPTH_LIMIT;
 	while (out->count < limit) {
-		prefetch(&walk.view, at.sp, &ahead);
+		prefetch(walk.view.bytes, at.sp - walk.view.start);
 		out->frames[out->count++] = (struct frame){ .addr = at.pc, .kind = at.kind, .via = at.via };
 		if (input->stack_size == 0) {
 			end = UNWIND_NO_REGISTERS;
 			break;
+		}
+		if (is_fast(&walk, &at)) {
+			fast_steps(&walk, &at, limit);
+			if (out->count == limit)
+				break;
 		}
 		if (!step(&walk, &at, &end))
 			break;

@@ -14,9 +14,16 @@ struct cache_entry {
 };
 _Static_assert(sizeof(struct cache_entry) == 16, "four entries a cache line");
 
+// A mapping, with what turns an address in it into a cache key and a slot by one addition each.
+struct active_map {
+	struct unwind_map map; // start == end: none
+	uint64_t size;         // of the stretch whose addresses have keys, from map.start
+	uint64_t to_key, to_slot;
+};
+
 struct unwinder {
 	struct cache_entry *cache;
-	struct unwind_map last;                // the last one with an image; start == end: none
+	struct active_map last;                // the last one with an image
 	struct unwind_map missing;             // the last answer without
 	struct unwind_map recent[RECENT_MAPS]; // by a hash of the address; valid within one generation
 	uint64_t generation;
