@@ -39,14 +39,21 @@ struct report_options {
 enum row_flag { ROW_FEW = 1, ROW_TREND = 2, ROW_ALIASING = 4, ROW_TIED_LOSS = 8, ROW_RUN_ONLY = 16 };
 
 struct row_measure {
-	double samples;           // k; whole unless weighted
+	double samples;           // k, on the scale of the event's n; whole unless weighted
 	double share;
 	struct interval run, workload, worst_case;
 	bool supported;           // the workload interval may be printed as such
 	double deff, z_vn;
 	size_t blocks;
-	uint64_t visits;
+	uint64_t visits;          // maximal runs of consecutive samples of a thread inside; FEW when these or those outside are below 20
+	uint64_t visits_outside;
 	double truncated_elsewhere; // u_f: samples cut short that do not show the function; for total
+};
+
+struct call_node { // a tree in preorder: children follow, one deeper
+	const char *name, *dso;
+	uint32_t depth;
+	double share;         // of the event's samples
 };
 
 struct report_row {
@@ -61,15 +68,21 @@ struct report_row {
 	struct row_measure self, total;
 	struct interval shown;        // the one `range` of the narrow layout
 	bool shown_is_run;            // it is the run interval, widened by loss: marked ~
+	uint32_t tally_row;           // where it was counted; for the order of equals
+	uint64_t sample_count;        // samples whose innermost frame it is, not weighted
+	const struct call_node *calls; // with options.calls, for rows kept
+	size_t call_count;
 };
+
+enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
 
 enum caveat_code {
 	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
 	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
 };
+const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
+const char *verdict_name(enum verdict verdict); // "sound", "care", "no_ranking"
 struct report_caveat { enum caveat_code code; const char *text; double value; bool is_care; }; // is_care: makes the verdict CARE
-
-enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
 
 struct report_event {
 	const char *name;
@@ -87,6 +100,12 @@ struct report_event {
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
 	double recorder_cpu_s, recorder_share;
 	double n;                     // Kish's n when weighted
+	double missing;               // how many samples the worst case adds, on the scale of n: lost, and what silence, drops and throttling hide
+	bool is_lossy;                // missing / (n + missing) >= 0.1 %: intervals shown are worst cases
+	bool is_weighted, is_filtered;
+	double unfiltered;            // samples of the event before the filter
+	size_t threads, processes;
+	size_t function_count;        // rows with k > 0 in the order asked for: the M of the ranks
 	double simultaneous_half_width, smallest_seen, largest_unseen;
 	VEC(struct report_row) rows;  // by self, or total with `children`; all functions
 	size_t rows_kept;             // after top and percent_limit
@@ -101,6 +120,7 @@ struct report {
 	const struct profile *profile; // borrowed
 	struct report_options options;
 	double seconds;
+	uint64_t from_ns, to_ns;       // of the recording, or the filter's part of it
 	VEC(struct report_event) events;
 	enum verdict verdict;          // the worst of the events
 	bool weighted;

@@ -1,0 +1,276 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/escape.h"
+#include "export/text.h"
+
+void text_count(struct buf *out, double value)
+{
+	char digits[32];
+	snprintf(digits, sizeof(digits), "%.0f", fabs(value));
+	if (value < -0.5)
+		buf_byte(out, '-');
+	size_t length = strlen(digits);
+	for (size_t i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			buf_byte(out, ',');
+		buf_byte(out, (uint8_t)digits[i]);
+	}
+}
+
+// A hair of tolerance: 0.113 read back as 0.11300000000000002 is not 0.12 at two decimals.
+double floor_to(double value, int decimals)
+{
+	double scale = pow(10, decimals);
+	return floor(value * scale + 1e-9) / scale;
+}
+
+double ceil_to(double value, int decimals)
+{
+	double scale = pow(10, decimals);
+	return ceil(value * scale - 1e-9) / scale;
+}
+
+void text_percent(struct buf *out, double share, int decimals)
+{
+	buf_printf(out, "%.*f", decimals, 100 * share);
+}
+
+void text_short_percent(struct buf *out, double share)
+{
+	double percent = 100 * share;
+	if (percent <= 0)
+		buf_string(out, "0%");
+	else if (percent < 0.05)
+		buf_string(out, "<0.1%");
+	else
+		buf_printf(out, percent >= 9.95 ? "%.0f%%" : "%.1f%%", percent);
+}
+
+void text_loss_percent(struct buf *out, double share)
+{
+	double percent = 100 * share;
+	if (percent > 0 && percent < 0.005)
+		buf_string(out, "<0.01%");
+	else
+		buf_printf(out, percent >= 0.995 ? "%.1f%%" : "%.2f%%", percent);
+}
+
+void text_time(struct buf *out, double seconds)
+{
+	if (seconds < 90)
+		buf_printf(out, "%.0f s", ceil(seconds));
+	else if (seconds < 90 * 60)
+		buf_printf(out, "%.0f min", ceil(seconds / 60));
+	else if (seconds < 48 * 3600)
+		buf_printf(out, "%.1f h", seconds / 3600);
+	else
+		buf_printf(out, "%.0f days", ceil(seconds / 86400));
+}
+
+void text_pad(struct buf *out, size_t from_column, size_t to_column)
+{
+	for (; from_column < to_column; from_column++)
+		buf_byte(out, ' ');
+}
+
+// Where the `columns`th code point of valid UTF-8 starts.
+static size_t offset_of_column(const char *s, size_t length, size_t columns)
+{
+	size_t at = 0;
+	for (uint32_t c; columns > 0 && at < length; columns--) {
+		size_t n = utf8_decode(s + at, length - at, &c);
+		at += n > 0 ? n : 1;
+	}
+	return at;
+}
+
+size_t text_name(struct buf *out, const char *name, size_t columns)
+{
+	struct buf escaped = { 0 };
+	escape_terminal(&escaped, name, strlen(name));
+	const char *s = buf_text(&escaped);
+	size_t wide = utf8_columns(s, escaped.size);
+	if (wide <= columns) {
+		buf_add(out, s, escaped.size);
+	} else if (columns > 0) {
+		size_t head = columns / 2, tail = columns - head - 1;
+		buf_add(out, s, offset_of_column(s, escaped.size, head));
+		buf_string(out, "…");
+		size_t from = offset_of_column(s, escaped.size, wide - tail);
+		buf_add(out, s + from, escaped.size - from);
+		wide = columns;
+	} else {
+		wide = 0;
+	}
+	buf_release(&escaped);
+	return wide;
+}
+
+static const char *meta_text(const struct text *t, uint32_t id)
+{
+	return id != 0 ? profile_text(t->report->profile, id) : "";
+}
+
+void text_target(struct text *t)
+{
+	const struct profile *p = t->report->profile;
+	const struct profile_meta *meta = &p->meta;
+	const char *kind = meta_text(t, meta->target_kind), *comm = meta_text(t, meta->target_comm);
+	if (strcmp(kind, "all") == 0 || strcmp(kind, "system") == 0 || strcmp(kind, "cpus") == 0) {
+		buf_string(t->out, "all CPUs");
+		return;
+	}
+	int32_t pid = meta->target_ids.count > 0 ? meta->target_ids.data[0] : 0;
+	if (*comm == '\0' || pid == 0) // another's recording: what the samples say
+		for (size_t i = 0; i < p->samples.count; i++) {
+			const struct profile_sample *s = &p->samples.data[i];
+			if (s->is_idle)
+				continue;
+			comm = *comm == '\0' ? profile_text(p, s->comm) : comm;
+			pid = pid == 0 ? s->pid : pid;
+			break;
+		}
+	if (*comm == '\0' && pid == 0) {
+		buf_string(t->out, "no samples");
+		return;
+	}
+	text_name(t->out, comm, 40);
+	buf_printf(t->out, "[%d]", pid);
+	size_t more = meta->target_ids.count > 1 ? meta->target_ids.count - 1 : meta->target_ids.count == 0 && t->event->processes > 1
+		? t->event->processes - 1 : 0;
+	if (more > 0)
+		buf_printf(t->out, " and %zu more", more);
+}
+
+void text_start(struct text *t)
+{
+	uint64_t wall_ns = t->report->profile->meta.start_wall_ns;
+	if (wall_ns == 0)
+		return;
+	time_t seconds = (time_t)(wall_ns / 1000000000u);
+	struct tm tm;
+	char text[40];
+	if (gmtime_r(&seconds, &tm) != NULL && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%SZ", &tm) > 0)
+		buf_string(t->out, text);
+}
+
+const struct row_measure *text_measure(const struct text *t, const struct report_row *row)
+{
+	return t->children ? &row->total : &row->self;
+}
+
+const char *text_mark(const struct report_row *row)
+{
+	return row->flags & ROW_ALIASING ? "!" : row->flags & ROW_TREND ? "^" : row->flags & ROW_TIED_LOSS ? "*" : row->flags & ROW_FEW ? "~" : "";
+}
+
+// ---------------------------------------------------------------- what a row is
+
+static const char *const key_titles[KEY_COUNT] = { "function", "dso", "comm", "pid", "tid", "cpu", "source line", "event", "cgroup" };
+
+// Keys in the order asked for; symbol takes the dso along, and what is left of the line.
+static bool key_has_column(const struct text *t, size_t key)
+{
+	bool has_symbol = false;
+	for (size_t i = 0; i < t->report->options.keys.count; i++)
+		has_symbol |= t->report->options.keys.data[i] == KEY_SYMBOL;
+	return !(has_symbol && (key == KEY_SYMBOL || key == KEY_DSO));
+}
+
+static size_t key_width(const struct text *t, size_t key)
+{
+	size_t widest = strlen(key_titles[key]), most = key == KEY_SRCLINE ? 40 : key == KEY_DSO ? 30 : 16;
+	for (size_t i = 0; i < t->shown; i++) {
+		const char *text = t->event->rows.data[i].keys[key];
+		struct buf escaped = { 0 };
+		if (text != NULL)
+			escape_terminal(&escaped, text, strlen(text));
+		size_t columns = utf8_columns(buf_text(&escaped), escaped.size);
+		widest = columns > widest ? columns : widest;
+		buf_release(&escaped);
+	}
+	return widest < most ? widest : most;
+}
+
+static void trim(struct buf *out)
+{
+	while (out->size > 0 && out->data[out->size - 1] == ' ')
+		out->size--;
+	buf_text(out);
+}
+
+static void write_symbol(struct text *t, const struct report_row *row, size_t left)
+{
+	const char *name = row->keys[KEY_SYMBOL], *dso = row->keys[KEY_DSO] != NULL ? row->keys[KEY_DSO] : "";
+	struct buf place = { 0 };
+	if (*dso != '\0' && !(row->is_unresolved && strcmp(dso, name) == 0)) {
+		buf_string(&place, "  (");
+		text_name(&place, dso, left / 3 > 12 ? left / 3 : 12);
+		buf_byte(&place, ')');
+	}
+	size_t taken = utf8_columns(buf_text(&place), place.size);
+	text_name(t->out, name, left > taken + 16 ? left - taken : 16);
+	buf_add(t->out, place.data, place.size);
+	buf_release(&place);
+}
+
+void text_label(struct text *t, const struct report_row *row, size_t at_column)
+{
+	for (size_t i = 0; i < t->report->options.keys.count; i++) {
+		size_t key = t->report->options.keys.data[i];
+		if (!key_has_column(t, key))
+			continue;
+		size_t width = key_width(t, key);
+		size_t written = text_name(t->out, row->keys[key] != NULL ? row->keys[key] : "-", width);
+		text_pad(t->out, written, width + 2);
+		at_column += width + 2;
+	}
+	if (row->keys[KEY_SYMBOL] != NULL)
+		write_symbol(t, row, t->width > at_column + 20 ? t->width - at_column : 20);
+	trim(t->out);
+	buf_byte(t->out, '\n');
+}
+
+void text_label_header(struct text *t)
+{
+	bool has_symbol = false;
+	for (size_t i = 0; i < t->report->options.keys.count; i++) {
+		size_t key = t->report->options.keys.data[i];
+		has_symbol |= key == KEY_SYMBOL;
+		if (!key_has_column(t, key))
+			continue;
+		buf_string(t->out, key_titles[key]);
+		text_pad(t->out, strlen(key_titles[key]), key_width(t, key) + 2);
+	}
+	if (has_symbol)
+		buf_string(t->out, "function");
+	trim(t->out);
+	buf_byte(t->out, '\n');
+}
+
+void text_calls(struct text *t, const struct report_row *row, size_t indent)
+{
+	enum { MAX_INDENT = 24 };
+	for (size_t i = 0; i < row->call_count; i++) {
+		const struct call_node *c = &row->calls[i];
+		size_t at = indent + 2 * (c->depth < MAX_INDENT / 2 ? c->depth : MAX_INDENT / 2);
+		text_pad(t->out, 0, at);
+		buf_printf(t->out, "%5.1f  ", 100 * c->share);
+		text_name(t->out, c->name, t->width > at + 27 ? t->width - at - 7 : 20);
+		buf_byte(t->out, '\n');
+	}
+}
+
+double text_largest_hidden(const struct text *t, bool worst_case)
+{
+	double largest = worst_case ? t->event->largest_unseen : 0;
+	for (size_t i = t->shown; i < t->event->rows.count; i++) {
+		const struct row_measure *m = text_measure(t, &t->event->rows.data[i]);
+		largest = fmax(largest, worst_case ? m->worst_case.hi : m->share);
+	}
+	return largest;
+}

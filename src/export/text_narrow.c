@@ -1,0 +1,601 @@
+// The narrow layout: what fits 80 columns and is read in an incident. Its words are those of perfsample-report(1).
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/text.h"
+
+enum { RANK_WIDTH = 5, SHARE_WIDTH = 6, RANGE_WIDTH = 9, TOTAL_WIDTH = 7 };
+
+static bool is_cut(const struct report_event *e, double at_least)
+{
+	double all = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
+	return all > 0 && (double)(e->stacks_truncated + e->stacks_failed) >= at_least * all;
+}
+
+static void head(struct text *t, const char *word)
+{
+	buf_printf(t->out, "%-10s", word);
+}
+
+// ---------------------------------------------------------------- header
+
+static void write_target(struct text *t)
+{
+	const struct profile_meta *meta = &t->report->profile->meta;
+	text_target(t);
+	size_t known = meta->target_ids.count > 0 ? meta->target_ids.count : t->event->processes;
+	if (t->event->processes > known)
+		buf_printf(t->out, ", %zu processes", t->event->processes);
+	size_t threads = meta->target_threads > t->event->threads ? meta->target_threads : t->event->threads;
+	if (threads > 0)
+		buf_printf(t->out, ", %zu thread%s", threads, threads == 1 ? "" : "s");
+	if (meta->host != 0) {
+		buf_string(t->out, ", on ");
+		text_name(t->out, profile_text(t->report->profile, meta->host), 40);
+	}
+	if (meta->start_wall_ns != 0) {
+		buf_string(t->out, ", ");
+		text_start(t);
+	}
+	buf_printf(t->out, ", %.1f s\n", t->report->seconds);
+}
+
+static size_t certain_ranks(const struct text *t)
+{
+	const struct report_event *e = t->event;
+	size_t certain = 0;
+	while (certain < e->function_count && certain < e->rows.count && e->rows.data[certain].rank_lo == certain + 1
+	       && e->rows.data[certain].rank_hi == certain + 1)
+		certain++;
+	return certain;
+}
+
+static void write_certain(struct buf *out, size_t certain)
+{
+	if (certain == 1)
+		buf_string(out, "Rank 1");
+	else if (certain == 2)
+		buf_string(out, "Ranks 1 and 2");
+	else
+		buf_printf(out, "Ranks 1 to %zu", certain);
+}
+
+// The next two groups of rows that may stand in another order.
+static void write_swaps(struct text *t, size_t certain)
+{
+	const struct report_event *e = t->event;
+	size_t at = certain;
+	const char *separator = "; ";
+	for (int group = 0; group < 2 && at < t->shown && at < e->function_count; group++) {
+		size_t last = e->rows.data[at].rank_hi;
+		for (size_t i = at; i < last && i < t->shown; i++)
+			if (e->rows.data[i].rank_hi > last && e->rows.data[i].rank_lo <= e->rows.data[at].rank_hi)
+				last = e->rows.data[i].rank_hi;
+		if (last <= at + 1)
+			break;
+		if (last > t->shown) {
+			buf_printf(t->out, "%sfrom %zu on no firm order", separator, at + 1);
+			return;
+		}
+		buf_printf(t->out, "%s%zu-%zu may swap", separator, at + 1, last);
+		separator = ", ";
+		at = last;
+	}
+}
+
+static void write_reason_of_no_ranking(struct text *t)
+{
+	const struct report_event *e = t->event;
+	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
+	if (e->n == 0) {
+		buf_string(t->out, ": no samples");
+	} else if (fmax(e->lost_share, dropped) > 0.10) {
+		buf_string(t->out, ": loss ");
+		text_loss_percent(t->out, fmax(e->lost_share, dropped));
+		buf_string(t->out, "; the rows are bounds, in no order that holds");
+	} else if (e->n < 100) {
+		buf_printf(t->out, ": %.0f sample%s, fewer than 100: run only", e->n, e->n == 1 ? "" : "s");
+	} else {
+		buf_string(t->out, ": shares from ");
+		text_short_percent(t->out, e->multiplexed);
+		buf_string(t->out, " of the time (counters shared with other events)");
+	}
+}
+
+static void write_verdict(struct text *t)
+{
+	static const char *const words[] = { "sound", "CARE", "NO RANKING" }, *const colors[] = { "\033[32m", "\033[33m", "\033[31m" };
+	const struct report_event *e = t->event;
+	head(t, "verdict");
+	buf_printf(t->out, "%s%s%s", t->in->color ? colors[e->verdict] : "", words[e->verdict], t->in->color ? "\033[m" : "");
+	size_t certain = certain_ranks(t);
+	if (e->verdict == VERDICT_NO_RANKING) {
+		write_reason_of_no_ranking(t);
+	} else if (e->function_count == 1) {
+		buf_string(t->out, ". One function has all the samples");
+	} else if (certain >= e->function_count) {
+		buf_string(t->out, e->verdict == VERDICT_SOUND ? ". All ranks are certain" : ". All ranks hold");
+	} else if (e->verdict == VERDICT_SOUND) {
+		buf_string(t->out, ". ");
+		if (certain > 0) {
+			write_certain(t->out, certain);
+			buf_string(t->out, certain == 1 ? " is certain" : " are certain");
+		} else {
+			buf_string(t->out, "No rank is certain");
+		}
+		write_swaps(t, certain);
+	} else if (certain == 0) {
+		buf_printf(t->out, ". No firm order in these %.0f s", t->report->seconds);
+	} else {
+		buf_string(t->out, ". ");
+		write_certain(t->out, certain);
+		buf_printf(t->out, certain == 1 ? " holds for these %.0f s; below that, no firm order" :
+		           " hold for these %.0f s; below that, no firm order", t->report->seconds);
+	}
+	buf_byte(t->out, '\n');
+}
+
+static void write_cpu(struct text *t)
+{
+	const struct report_event *e = t->event;
+	if (e->source->is_clock) {
+		head(t, "CPU used");
+		buf_printf(t->out, "%.1f s", e->cpu_seconds);
+		if (t->report->seconds > 0)
+			buf_printf(t->out, " = %.1f CPUs busy", e->cpu_seconds / t->report->seconds);
+		buf_string(t->out, "; user ");
+	} else {
+		head(t, "event");
+		text_name(t->out, e->name, 40);
+		buf_string(t->out, "; user ");
+	}
+	text_short_percent(t->out, e->user_share);
+	buf_string(t->out, e->source->excludes_kernel ? " (kernel not sampled), unresolved " : ", kernel ");
+	if (!e->source->excludes_kernel) {
+		text_short_percent(t->out, e->kernel_share);
+		buf_string(t->out, e->unresolved_share > 0.05 ? ", UNRESOLVED " : ", unresolved ");
+	}
+	text_short_percent(t->out, e->unresolved_share);
+	buf_byte(t->out, '\n');
+	if (e->idle_excluded > 0) {
+		head(t, "idle");
+		buf_string(t->out, "host ");
+		text_short_percent(t->out, 1 - e->idle_excluded);
+		buf_printf(t->out, " busy (%.1f of %u CPUs); shares are of busy time\n", e->cpu_seconds / fmax(t->report->seconds, 1e-9),
+		           t->report->profile->meta.cpus_online);
+	}
+}
+
+static void write_span(struct text *t, const struct report_event *e)
+{
+	if (e->loss_to_s > e->loss_from_s)
+		buf_printf(t->out, ", +%.0f to +%.0f s", e->loss_from_s, e->loss_to_s);
+	else if (e->loss_windows_p >= 0)
+		buf_string(t->out, e->loss_windows_p < 0.001 ? ", in bursts" : ", no burst");
+}
+
+static void write_missing(struct text *t)
+{
+	const struct report_event *e = t->event;
+	double silent = e->can_expect ? e->silent : 0;
+	bool is_silent = e->can_expect && silent >= 0.01 * e->expected && e->expected > 0;
+	if (e->lost_share >= t->report->options.max_loss && e->lost > 0) {
+		buf_string(t->out, "; LOST ");
+		text_count(t->out, e->lost);
+		buf_string(t->out, " (");
+		text_loss_percent(t->out, e->lost_share);
+		buf_byte(t->out, ')');
+		write_span(t, e);
+	} else if (is_silent || !e->can_expect) {
+		if (e->lost > 0) {
+			buf_string(t->out, "; lost ");
+			text_count(t->out, e->lost);
+			buf_string(t->out, " (");
+			text_loss_percent(t->out, e->lost_share);
+			buf_byte(t->out, ')');
+			write_span(t, e);
+		} else {
+			buf_string(t->out, e->source->is_accounted || e->is_filtered ? "; none lost" : "; loss not recorded");
+		}
+	} else if (e->lost + silent > 0) {
+		buf_string(t->out, "; missing ");
+		text_count(t->out, e->lost + silent);
+		buf_string(t->out, " (");
+		text_loss_percent(t->out, (e->lost + silent) / e->expected);
+		buf_byte(t->out, ')');
+		if (e->lost > 0)
+			write_span(t, e);
+		else
+			buf_string(t->out, ", no burst");
+	} else {
+		buf_string(t->out, "; none missing");
+	}
+	if (is_silent) {
+		buf_byte(t->out, '\n');
+		head(t, "");
+		buf_string(t->out, "SILENT ");
+		text_count(t->out, silent);
+		buf_string(t->out, " (");
+		text_loss_percent(t->out, silent / e->expected);
+		buf_string(t->out, "): due by CPU time and never taken");
+	}
+}
+
+static void write_samples(struct text *t)
+{
+	const struct report_event *e = t->event;
+	head(t, "samples");
+	text_count(t->out, e->taken);
+	if (e->is_filtered) {
+		buf_string(t->out, " chosen of ");
+		text_count(t->out, e->unfiltered);
+	}
+	if (e->source->is_clock && e->source->period > 0) {
+		buf_printf(t->out, ", one per %.4g ms of CPU time", (double)e->source->period / 1e6);
+	} else if (e->source->is_freq && e->source->frequency > 0) {
+		buf_printf(t->out, ", at %llu Hz", (unsigned long long)e->source->frequency);
+	} else if (e->source->period > 0) {
+		buf_string(t->out, ", one per ");
+		text_count(t->out, (double)e->source->period);
+	}
+	write_missing(t);
+	buf_byte(t->out, '\n');
+	if (!e->can_expect && !e->is_filtered && e->source->is_accounted) {
+		head(t, "");
+		buf_string(t->out, "silent not measurable\n");
+	}
+	if (e->is_weighted) {
+		head(t, "");
+		buf_string(t->out, "periods vary: as good as ");
+		text_count(t->out, e->n);
+		buf_string(t->out, " samples of equal weight\n");
+	}
+}
+
+static void write_stacks(struct text *t)
+{
+	const struct report_event *e = t->event;
+	double all = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
+	if (!(all > 0))
+		return;
+	double cut = (double)(e->stacks_truncated + e->stacks_failed) / all;
+	head(t, "stacks");
+	if (is_cut(e, 0.05)) {
+		if (e->stacks_truncated > 0)
+			buf_printf(t->out, "%.1f%% TRUNCATED (deeper than the copy)", 100 * (double)e->stacks_truncated / all);
+		if (e->stacks_failed > 0)
+			buf_printf(t->out, "%s%.1f%% FAILED", e->stacks_truncated > 0 ? ", " : "", 100 * (double)e->stacks_failed / all);
+		buf_string(t->out, ": a total is \"at least\"\n");
+		return;
+	}
+	buf_printf(t->out, "%.1f%% complete", floor_to(100 * (1 - cut), 1));
+	if (e->stacks_joined > 0) {
+		buf_string(t->out, " (");
+		text_short_percent(t->out, (double)e->stacks_joined / all);
+		buf_string(t->out, " joined)");
+	}
+	if (is_cut(e, 0.01))
+		buf_string(t->out, ": a total is \"at least\"\n");
+	else if (cut > 0)
+		buf_printf(t->out, ", so a total is at most %.1f points too low\n", ceil_to(100 * cut, 1));
+	else
+		buf_byte(t->out, '\n');
+}
+
+static void write_profiler(struct text *t)
+{
+	const struct report_event *e = t->event;
+	head(t, "profiler");
+	if (e->recorder_cpu_s > 0) {
+		buf_string(t->out, "used ");
+		text_short_percent(t->out, e->recorder_share);
+		buf_string(t->out, " of one CPU; what it cost the program was not measured\n");
+	} else {
+		buf_string(t->out, "what it cost was not recorded\n");
+	}
+}
+
+static void write_notes(struct text *t)
+{
+	const struct report_event *e = t->event;
+	for (size_t i = 0; i < e->caveats.count; i++) {
+		const struct report_caveat *c = &e->caveats.data[i];
+		switch (c->code) {
+		case CAVEAT_RESONANCE:
+			head(t, "aliasing");
+			break;
+		case CAVEAT_CUT_OFF:
+		case CAVEAT_DROPPED:
+		case CAVEAT_THROTTLED:
+		case CAVEAT_SIDEBAND_LOST:
+		case CAVEAT_SALVAGED:
+		case CAVEAT_SHORT_TASKS:
+		case CAVEAT_OTHER:
+			head(t, "note");
+			break;
+		default: // said in its own line
+			continue;
+		}
+		text_name(t->out, c->text, 400);
+		buf_byte(t->out, '\n');
+	}
+}
+
+// ---------------------------------------------------------------- what the range is
+
+static bool any_shown(const struct text *t, unsigned flag, bool only_others)
+{
+	for (size_t i = 0; i < t->shown; i++)
+		if (((t->event->rows.data[i].flags & flag) != 0) != only_others)
+			return true;
+	return false;
+}
+
+static uint64_t fewest_visits(const struct text *t)
+{
+	uint64_t fewest = UINT64_MAX;
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct report_row *row = &t->event->rows.data[i];
+		const struct row_measure *m = text_measure(t, row);
+		if ((row->flags & ROW_FEW) == 0)
+			continue;
+		fewest = m->visits < fewest ? m->visits : fewest;
+		fewest = m->visits_outside < fewest ? m->visits_outside : fewest;
+	}
+	return fewest;
+}
+
+static void write_odds(struct text *t)
+{
+	double conf = t->report->options.confidence;
+	if (conf == 0.95)
+		buf_string(t->out, "19 times\n          in 20");
+	else
+		buf_printf(t->out, "%g times\n          in 100", 100 * conf);
+}
+
+static void write_range(struct text *t)
+{
+	const struct report_event *e = t->event;
+	const char *what = t->children ? "total" : "self";
+	double seconds = t->report->seconds;
+	bool few = any_shown(t, ROW_FEW | ROW_RUN_ONLY, false), firm = any_shown(t, ROW_FEW | ROW_RUN_ONLY, true);
+	if (t->shown == 0)
+		return;
+	head(t, "range");
+	if (!firm) {
+		buf_printf(t->out, "%s %% in these %.0f s%s\n", what, seconds, e->is_lossy ? ", whatever the lost samples were" : "");
+	} else if (e->is_lossy) {
+		buf_printf(t->out, "where %s %% would be in another recording of this load, whatever\n"
+		           "          the lost samples were", what);
+		buf_printf(t->out, ", %s for one row\n", t->report->options.confidence == 0.95 ? "19 times in 20" : "as often as --confidence says");
+	} else {
+		buf_printf(t->out, "where %s %% would be in another recording of this load, ", what);
+		write_odds(t);
+		buf_printf(t->out, " for one row; for all rows at once allow %.1f points either way\n", ceil_to(100 * e->simultaneous_half_width, 1));
+	}
+	if (any_shown(t, ROW_FEW, false)) {
+		uint64_t visits = fewest_visits(t);
+		buf_printf(t->out, "~         %s (%llu visit%s) to say how another %.0f s would look%s\n", firm ? "too few visits" : "phases too long",
+		           (unsigned long long)visits, visits == 1 ? "" : "s", seconds, firm ? ": this run's range" : "");
+	} else if (few) {
+		buf_printf(t->out, "~         run only: fewer than 100 samples\n");
+	}
+	if (any_shown(t, ROW_TREND, false))
+		buf_string(t->out, "^         share drifts during the recording; interval is a lower bound\n");
+	if (any_shown(t, ROW_ALIASING, false))
+		buf_string(t->out, "!         aliasing suspected\n");
+}
+
+// ---------------------------------------------------------------- table
+
+static void write_rank(const struct text *t, const struct report_row *row, char *out, size_t size)
+{
+	if (t->event->verdict == VERDICT_NO_RANKING || row->rank_lo == 0)
+		snprintf(out, size, "-");
+	else if (row->rank_lo == row->rank_hi)
+		snprintf(out, size, "%u", row->rank_lo);
+	else if (row->rank_hi >= t->event->function_count && row->rank_lo > 1)
+		snprintf(out, size, "%u+", row->rank_lo);
+	else
+		snprintf(out, size, "%u-%u", row->rank_lo, row->rank_hi);
+}
+
+static int decimals_of(double share)
+{
+	return 100 * share >= 0.995 || share == 0 ? 1 : 2;
+}
+
+static void write_total(struct text *t, const struct report_row *row)
+{
+	char text[32];
+	const struct row_measure *m = &row->total;
+	if (!t->children && is_cut(t->event, 0.01)) {
+		double percent = 100 * m->share;
+		if (percent >= 1)
+			snprintf(text, sizeof(text), ">=%2.0f", floor_to(percent, 0));
+		else
+			snprintf(text, sizeof(text), ">=%.1f", floor_to(percent, 1));
+	} else {
+		const struct row_measure *other = t->children ? &row->self : m;
+		snprintf(text, sizeof(text), "%.*f", decimals_of(other->share), 100 * other->share);
+	}
+	buf_printf(t->out, "  %*s", TOTAL_WIDTH, text);
+}
+
+static size_t rank_width(const struct text *t)
+{
+	size_t widest = RANK_WIDTH;
+	for (size_t i = 0; i < t->shown; i++) {
+		char rank[32];
+		write_rank(t, &t->event->rows.data[i], rank, sizeof(rank));
+		widest = strlen(rank) > widest ? strlen(rank) : widest;
+	}
+	return widest;
+}
+
+static void write_row(struct text *t, const struct report_row *row, size_t rank_columns, bool marked)
+{
+	char rank[32], range[64];
+	const struct row_measure *m = text_measure(t, row);
+	int decimals = decimals_of(m->share);
+	write_rank(t, row, rank, sizeof(rank));
+	snprintf(range, sizeof(range), "%.*f-%.*f", decimals, floor_to(100 * row->shown.lo, decimals), decimals, ceil_to(100 * row->shown.hi, decimals));
+	buf_printf(t->out, "%*s  ", (int)rank_columns, rank);
+	if (t->event->verdict == VERDICT_NO_RANKING && t->event->lost_share > 0.10)
+		buf_printf(t->out, "%*s", SHARE_WIDTH, "-"); // the kept samples' share would pass for an estimate
+	else
+		buf_printf(t->out, "%*.*f", SHARE_WIDTH, decimals, 100 * m->share);
+	buf_printf(t->out, "  %*s", RANGE_WIDTH, range);
+	if (marked)
+		buf_printf(t->out, "%-1s", text_mark(row));
+	write_total(t, row);
+	buf_string(t->out, "  ");
+	text_label(t, row, rank_columns + 2 + SHARE_WIDTH + 2 + RANGE_WIDTH + marked + 2 + TOTAL_WIDTH + 2);
+	if (row->call_count > 0)
+		text_calls(t, row, rank_columns + 4);
+}
+
+static void write_other(struct text *t, size_t rank_columns, bool marked)
+{
+	const struct report_event *e = t->event;
+	size_t hidden = e->function_count > t->shown ? e->function_count - t->shown : 0;
+	bool chosen = t->report->options.filter.symbols != NULL || t->report->options.filter.dsos != NULL;
+	if (hidden == 0 || chosen)
+		return;
+	double sum = 0;
+	for (size_t i = t->shown; i < e->rows.count; i++)
+		sum += e->rows.data[i].self.share;
+	buf_printf(t->out, "%-*s  ", (int)rank_columns, "other");
+	if (t->children)
+		buf_printf(t->out, "%*s", SHARE_WIDTH, "");
+	else
+		buf_printf(t->out, "%*.1f", SHARE_WIDTH, 100 * sum);
+	buf_printf(t->out, "%*s", 2 + RANGE_WIDTH + marked + 2 + TOTAL_WIDTH + 2, "");
+	text_count(t->out, (double)hidden);
+	buf_printf(t->out, hidden == 1 ? " function" : " functions");
+	if (e->is_lossy)
+		buf_printf(t->out, "; any one could be up to %.1f%%\n", ceil_to(100 * text_largest_hidden(t, true), 1));
+	else
+		buf_printf(t->out, "%s %.*f%% or less (--top %zu)\n", hidden == 1 ? "," : ", each", decimals_of(text_largest_hidden(t, false)),
+		           ceil_to(100 * text_largest_hidden(t, false), decimals_of(text_largest_hidden(t, false))), t->shown + 10);
+}
+
+static void write_table(struct text *t)
+{
+	bool marked = any_shown(t, ROW_FEW | ROW_TREND | ROW_ALIASING | ROW_TIED_LOSS, false);
+	size_t rank_columns = rank_width(t);
+	buf_printf(t->out, "\n%*s  %*s  %*s%s  %*s  ", (int)rank_columns, "rank", SHARE_WIDTH, t->children ? "total%" : "self %", RANGE_WIDTH, "range",
+	           marked ? " " : "", TOTAL_WIDTH, t->children ? "self %" : "total %");
+	text_label_header(t);
+	for (size_t i = 0; i < t->shown; i++)
+		write_row(t, &t->event->rows.data[i], rank_columns, marked);
+	write_other(t, rank_columns, marked);
+}
+
+// ---------------------------------------------------------------- what to do next
+
+// The first neighbours whose ranks overlap, and how much longer a recording would tell them apart at the rank test's level.
+static bool write_longer(struct text *t)
+{
+	const struct report_event *e = t->event;
+	for (size_t i = 0; i + 1 < t->shown && i + 1 < e->function_count; i++) {
+		const struct report_row *a = &e->rows.data[i], *b = a + 1;
+		if (a->rank_hi < b->rank_lo)
+			continue;
+		const struct row_measure *x = text_measure(t, a), *y = text_measure(t, b);
+		double level = 1 - (1 - t->report->options.confidence) / fmax(1, (double)e->function_count - 1);
+		double factor = x->share > y->share ? samples_to_separate(x->share, y->share, level, 0.8) * fmax(x->deff, y->deff) / e->n : INFINITY;
+		if (factor < 1)
+			continue;
+		double seconds = factor * t->report->seconds;
+		buf_printf(t->out, "to tell %zu from %zu: ", i + 1, i + 2);
+		if (seconds > 86400) {
+			buf_string(t->out, "not even a day's recording is enough.");
+		} else {
+			buf_printf(t->out, "record %.0f times longer (", fmax(2, ceil(factor)));
+			text_time(t->out, fmax(seconds, 2 * t->report->seconds));
+			buf_string(t->out, ").");
+		}
+		return true;
+	}
+	return false;
+}
+
+static void write_next_of_care(struct text *t)
+{
+	const struct report_event *e = t->event;
+	struct buf line = { 0 };
+	double seconds = t->report->seconds;
+	if (e->lost_share >= t->report->options.max_loss && e->loss_to_s > e->loss_from_s) {
+		if (e->loss_from_s >= seconds - e->loss_to_s)
+			buf_printf(&line, "without the gap: report --time +0,+%.0f. ", e->loss_from_s);
+		else
+			buf_printf(&line, "without the gap: report --time +%.0f,+%.0f. ", e->loss_to_s, ceil(seconds));
+	}
+	bool loses = e->lost_share >= t->report->options.max_loss && e->lost > 0;
+	uint64_t visits = fewest_visits(t);
+	bool few = visits != UINT64_MAX && seconds > 0;
+	if (few) {
+		double factor = fmin(1000, fmax(2, ceil(20 / fmax(1, (double)visits))));
+		buf_string(&line, line.size > 0 ? "Better: record " : "record ");
+		text_time(&line, factor * seconds);
+		buf_string(&line, " or more");
+	}
+	if (loses)
+		buf_string(&line, few ? ", as root (real-time priority loses less). " : "Record as root (real-time priority loses less). ");
+	else if (few)
+		buf_string(&line, ". ");
+	if (line.size == 0) {
+		buf_release(&line);
+		return;
+	}
+	const char *s = buf_text(&line);
+	size_t length = line.size - 1; // the last blank
+	for (size_t at = 0; at < length;) { // wrapped at 80 columns
+		size_t room = 69, end = at + room < length ? at + room : length;
+		if (end < length)
+			while (end > at && s[end] != ' ')
+				end--;
+		head(t, at == 0 ? "next" : "");
+		buf_add(t->out, s + at, end - at);
+		buf_byte(t->out, '\n');
+		at = end + 1;
+	}
+	buf_release(&line);
+}
+
+static void write_next(struct text *t)
+{
+	const struct report_event *e = t->event;
+	if (e->verdict != VERDICT_SOUND) {
+		write_next_of_care(t);
+		return;
+	}
+	bool longer = t->shown > 1 && write_longer(t);
+	if (t->report->options.calls == CALLS_NONE && t->shown > 0)
+		buf_printf(t->out, "%sCallers: -g caller\n", longer ? " " : "");
+	else if (longer)
+		buf_byte(t->out, '\n');
+}
+
+void text_narrow(struct text *t)
+{
+	write_target(t);
+	if (!t->event->source->is_sampling) {
+		head(t, "event");
+		text_name(t->out, t->event->name, 40);
+		buf_printf(t->out, ": counts only, %llu\n", (unsigned long long)t->event->source->value);
+		return;
+	}
+	write_verdict(t);
+	write_cpu(t);
+	write_samples(t);
+	write_stacks(t);
+	write_profiler(t);
+	write_notes(t);
+	write_range(t);
+	write_table(t);
+	write_next(t);
+}

@@ -1,0 +1,258 @@
+// The wide layout: every interval beside its row (statistics, section 14).
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/text.h"
+
+static void head(struct text *t, const char *word)
+{
+	buf_printf(t->out, "%-13s", word);
+}
+
+static void write_title(struct text *t)
+{
+	const struct report_event *e = t->event;
+	buf_string(t->out, "perfsample report  ");
+	text_target(t);
+	buf_string(t->out, "  event ");
+	text_name(t->out, e->name, 40);
+	if (e->source->is_clock && e->source->period > 0)
+		buf_printf(t->out, "  period %.6f ms (%.0f Hz)", (double)e->source->period / 1e6, 1e9 / (double)e->source->period);
+	else if (e->source->is_freq)
+		buf_printf(t->out, "  %llu Hz", (unsigned long long)e->source->frequency);
+	else
+		buf_printf(t->out, "  period %llu", (unsigned long long)e->source->period);
+	buf_printf(t->out, "  %.1f s", t->report->seconds);
+	if (t->report->profile->meta.cpus_online > 0)
+		buf_printf(t->out, "  %u CPUs", t->report->profile->meta.cpus_online);
+	if (e->source->is_clock)
+		buf_printf(t->out, "  %.1f CPU-s", e->cpu_seconds);
+	buf_byte(t->out, '\n');
+}
+
+static void write_denominator(struct text *t)
+{
+	const struct report_event *e = t->event;
+	static const char *const words[] = { "sound", "CARE", "NO RANKING" };
+	head(t, "verdict");
+	buf_string(t->out, words[e->verdict]);
+	for (size_t i = 0; i < e->caveats.count; i++) {
+		buf_string(t->out, i == 0 ? ": " : "; ");
+		text_name(t->out, e->caveats.data[i].text, 200);
+	}
+	buf_byte(t->out, '\n');
+	head(t, "denominator");
+	buf_string(t->out, e->source->excludes_kernel ? "user samples only (kernel excluded): user " : "all samples: user ");
+	text_short_percent(t->out, e->user_share);
+	buf_string(t->out, ", kernel ");
+	text_short_percent(t->out, e->kernel_share);
+	buf_string(t->out, ", [unknown] ");
+	text_short_percent(t->out, e->unresolved_share);
+	if (e->idle_excluded > 0) {
+		buf_string(t->out, "; idle apart: ");
+		text_short_percent(t->out, e->idle_excluded);
+		buf_string(t->out, " of the time");
+	}
+	buf_byte(t->out, '\n');
+}
+
+static void write_samples(struct text *t)
+{
+	const struct report_event *e = t->event;
+	double all = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
+	head(t, "samples");
+	text_count(t->out, e->taken);
+	buf_string(t->out, " kept   ");
+	text_count(t->out, e->lost);
+	buf_string(t->out, " lost (");
+	text_loss_percent(t->out, e->lost_share);
+	buf_string(t->out, ")   ");
+	if (e->can_expect && e->expected > 0) {
+		buf_printf(t->out, "silent %s", e->silent < 0 ? "-" : "");
+		text_loss_percent(t->out, fabs(e->silent) / e->expected);
+	} else {
+		buf_string(t->out, "silent not measurable");
+	}
+	buf_printf(t->out, "   throttled %.3g s", e->throttled_s);
+	if (all > 0)
+		buf_printf(t->out, "   stacks complete %.1f%%", floor_to(100 * (double)(e->stacks_complete + e->stacks_joined) / all, 1));
+	buf_byte(t->out, '\n');
+	head(t, "overhead");
+	if (e->recorder_cpu_s > 0) {
+		buf_string(t->out, "accounted ");
+		text_loss_percent(t->out, e->recorder_share);
+		buf_string(t->out, " of one CPU;  A/B not measured\n");
+	} else {
+		buf_string(t->out, "not recorded\n");
+	}
+}
+
+static void write_loss(struct text *t)
+{
+	const struct report_event *e = t->event;
+	bool resonates = false;
+	for (size_t i = 0; i < e->caveats.count; i++)
+		resonates |= e->caveats.data[i].code == CAVEAT_RESONANCE;
+	if (e->source->is_clock) {
+		head(t, "aliasing");
+		buf_string(t->out, resonates ? "period is a simple multiple of 1 ms: locked loops are mis-measured\n"
+		           : "period resonates with none of the usual loop periods (1-100 ms); others not tested\n");
+	}
+	head(t, "loss");
+	if (e->missing <= 0) {
+		buf_string(t->out, "none\n");
+	} else if (!e->is_lossy) {
+		text_loss_percent(t->out, e->missing / (e->n + e->missing));
+		buf_printf(t->out, ": moves no row by more than %.2f pp\n", ceil_to(100 * e->missing / (e->n + e->missing), 2));
+	} else {
+		text_loss_percent(t->out, e->missing / (e->n + e->missing));
+		if (e->loss_windows_p >= 0)
+			buf_printf(t->out, e->loss_windows_p < 0.001 ? "; in bursts (p = %.1g)" : "; no burst (p = %.2g)", e->loss_windows_p);
+		if (e->loss_to_s > e->loss_from_s)
+			buf_printf(t->out, ", +%.0f to +%.0f s", e->loss_from_s, e->loss_to_s);
+		if (e->worst_second_share > 0) {
+			buf_printf(t->out, "; worst second +%llu s: ", (unsigned long long)e->worst_second_at);
+			text_loss_percent(t->out, e->worst_second_share);
+		}
+		buf_byte(t->out, '\n');
+	}
+}
+
+static void write_rows_rule(struct text *t)
+{
+	const struct report_event *e = t->event;
+	double conf = 100 * t->report->options.confidence;
+	head(t, "rows");
+	buf_printf(t->out, "each interval %g%% on its own; about 1 row in %.0f misses.  all rows at once: within +-%.2f pp\n", conf,
+	           100 / fmax(0.01, 100 - conf), ceil_to(100 * e->simultaneous_half_width, 2));
+	head(t, "smallest");
+	buf_printf(t->out, "a function with share >= %.4f%% had a %g%% chance to appear;  not listed means <= %.4f%%\n\n", 100 * e->smallest_seen, conf,
+	           ceil_to(100 * e->largest_unseen, 4));
+}
+
+// Decimals of a percentage: the digit where the half width has two significant ones, at most 2 unless k >= 1000.
+static int decimals_of(const struct row_measure *m, struct interval i)
+{
+	double half = 100 * (i.hi - i.lo) / 2;
+	int decimals = half > 0 ? 1 - (int)floor(log10(half)) : 2;
+	int most = m->samples >= 1000 ? 3 : 2;
+	return decimals < 0 ? 0 : decimals > most ? most : decimals;
+}
+
+static void write_bracket(struct text *t, struct interval i, int decimals, const char *mark)
+{
+	char text[64];
+	snprintf(text, sizeof(text), "[%5.*f, %5.*f]%-1s", decimals, floor_to(100 * i.lo, decimals), decimals, ceil_to(100 * i.hi, decimals), mark);
+	buf_printf(t->out, "%-18s", text);
+}
+
+static void write_row(struct text *t, const struct report_row *row)
+{
+	const struct report_event *e = t->event;
+	const struct row_measure *m = text_measure(t, row), *other = t->children ? &row->self : &row->total;
+	char rank[32] = "-", total[64];
+	if (e->verdict != VERDICT_NO_RANKING && row->rank_lo > 0)
+		snprintf(rank, sizeof(rank), row->rank_lo == row->rank_hi ? "%u" : "%u-%u", row->rank_lo, row->rank_hi);
+	int decimals = decimals_of(m, row->shown);
+	buf_printf(t->out, "%5s  %7.*f  ", rank, decimals, 100 * m->share);
+	if ((row->flags & ROW_RUN_ONLY) != 0)
+		buf_printf(t->out, "%-18s", "run only");
+	else
+		write_bracket(t, m->workload, decimals, text_mark(row));
+	write_bracket(t, m->run, decimals, "");
+	if (e->is_lossy)
+		write_bracket(t, m->worst_case, decimals, "");
+	double cut = row->total.truncated_elsewhere;
+	if (!t->children && cut >= 0.01 * e->n)
+		snprintf(total, sizeof(total), "%.1f [%.1f, %.1f]", 100 * other->share, floor_to(100 * other->share, 1),
+		         ceil_to(100 * (other->share + cut / e->n), 1));
+	else
+		snprintf(total, sizeof(total), "%.*f", 100 * other->share < 1 ? 2 : 1, 100 * other->share);
+	buf_printf(t->out, "%-18s%6.1f %7llu  ", total, m->deff, (unsigned long long)m->visits);
+	text_label(t, row, 5 + 2 + 7 + 2 + 18 * (e->is_lossy ? 4 : 3) + 6 + 1 + 7 + 2);
+	if (row->call_count > 0)
+		text_calls(t, row, 9);
+}
+
+static void write_other(struct text *t)
+{
+	const struct report_event *e = t->event;
+	size_t hidden = e->function_count > t->shown ? e->function_count - t->shown : 0;
+	if (hidden == 0 || t->children || t->report->options.filter.symbols != NULL || t->report->options.filter.dsos != NULL)
+		return;
+	double sum = 0;
+	for (size_t i = t->shown; i < e->rows.count; i++)
+		sum += e->rows.data[i].self.share;
+	struct interval run = clopper_pearson(sum * e->n, e->n, t->report->options.confidence);
+	buf_printf(t->out, "other  %7.2f  %-18s", 100 * sum, "");
+	write_bracket(t, run, 2, "");
+	buf_byte(t->out, '(');
+	text_count(t->out, (double)hidden);
+	buf_printf(t->out, " function%s, each %.2f%% or less)\n", hidden == 1 ? "" : "s", ceil_to(100 * text_largest_hidden(t, false), 2));
+}
+
+static void write_marks(struct text *t)
+{
+	unsigned flags = 0;
+	uint64_t fewest = UINT64_MAX;
+	bool longer = false, faster = false;
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct report_row *row = &t->event->rows.data[i];
+		const struct row_measure *m = text_measure(t, row);
+		flags |= row->flags;
+		if ((row->flags & ROW_FEW) != 0) {
+			fewest = m->visits < fewest ? m->visits : fewest;
+			fewest = m->visits_outside < fewest ? m->visits_outside : fewest;
+		}
+		if (i < 5) {
+			longer |= m->deff > 2;
+			faster |= m->deff <= 2;
+		}
+	}
+	if ((flags & ROW_TIED_LOSS) != 0)
+		buf_string(t->out, " * loss tied to this row: worst case shown\n");
+	if ((flags & ROW_FEW) != 0)
+		buf_printf(t->out, " ~ too few visits (%llu): record longer or repeat runs\n", (unsigned long long)fewest);
+	if ((flags & ROW_TREND) != 0)
+		buf_string(t->out, " ^ share drifts during the recording; interval is a lower bound\n");
+	if ((flags & ROW_ALIASING) != 0)
+		buf_string(t->out, " ! aliasing suspected\n");
+	if (t->shown == 0)
+		return;
+	head(t, "narrower");
+	if (longer && !faster)
+		buf_string(t->out, "the first rows: record longer (deff > 2); a higher rate will not help them\n");
+	else if (longer)
+		buf_string(t->out, "rows with deff > 2: record longer, a higher rate will not help them; the others: a higher rate\n");
+	else
+		buf_string(t->out, "the first rows: a higher rate, or record longer\n");
+}
+
+void text_wide(struct text *t)
+{
+	if (!t->event->source->is_sampling) {
+		text_narrow(t);
+		return;
+	}
+	write_title(t);
+	write_denominator(t);
+	write_samples(t);
+	write_loss(t);
+	write_rows_rule(t);
+	double conf = 100 * t->report->options.confidence;
+	char title[40];
+	buf_printf(t->out, " rank  %7s  ", t->children ? "total %" : "self %");
+	snprintf(title, sizeof(title), "workload %g%%", conf);
+	buf_printf(t->out, "%-18s", title);
+	snprintf(title, sizeof(title), "this run %g%%", conf);
+	buf_printf(t->out, "%-18s", title);
+	if (t->event->is_lossy)
+		buf_printf(t->out, "%-18s", "worst case");
+	buf_printf(t->out, "%-18s%6s %7s  ", t->children ? "self %" : "total % (bounds)", "deff", "visits");
+	text_label_header(t);
+	for (size_t i = 0; i < t->shown; i++)
+		write_row(t, &t->event->rows.data[i]);
+	write_other(t);
+	write_marks(t);
+}

@@ -1,0 +1,80 @@
+// The rows as tab-separated values: one header line with JSON's names, raw numbers.
+#include <string.h>
+
+#include "base/escape.h"
+#include "export/exporter.h"
+
+static const char *const key_names[KEY_COUNT] = { "symbol", "dso", "comm", "pid", "tid", "cpu", "srcline", "event", "cgroup" };
+
+// A symbol's dso stands beside it.
+static bool has_key(const struct report *r, size_t key)
+{
+	for (size_t i = 0; i < r->options.keys.count; i++)
+		if (r->options.keys.data[i] == key || (key == KEY_DSO && r->options.keys.data[i] == KEY_SYMBOL))
+			return true;
+	return false;
+}
+
+static void text(struct buf *out, const char *s)
+{
+	escape_tsv(out, s, strlen(s));
+	buf_byte(out, '\t');
+}
+
+static void write_header(const struct report *r, struct buf *out)
+{
+	buf_string(out, "event\t");
+	for (size_t key = 0; key < KEY_COUNT; key++)
+		if (key != KEY_EVENT && has_key(r, key))
+			buf_printf(out, "%s\t", key_names[key]);
+	buf_string(out, "rank.lo\trank.hi");
+	for (size_t i = 0; i < 2; i++) {
+		static const char *const names[] = { "samples", "share", "run.lo", "run.hi", "workload.lo", "workload.hi", "supported", "blocks", "deff",
+			"z_vn", "visits", "worst_case.lo", "worst_case.hi" };
+		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+			buf_printf(out, "\t%s.%s", i == 0 ? "self" : "total", names[n]);
+	}
+	buf_string(out, "\tflags\n");
+}
+
+static void write_measure(const struct row_measure *m, struct buf *out)
+{
+	buf_printf(out, "\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t%d\t%zu\t%.17g\t%.17g\t%llu\t%.17g\t%.17g", m->samples, m->share, m->run.lo,
+	           m->run.hi, m->workload.lo, m->workload.hi, m->supported, m->blocks, m->deff, m->z_vn, (unsigned long long)m->visits,
+	           m->worst_case.lo, m->worst_case.hi);
+}
+
+static void write_row(const struct report *r, const struct report_event *e, const struct report_row *row, struct buf *out)
+{
+	static const char *const flags[] = { "few", "trend", "aliasing", "tied_loss", "run_only" };
+	text(out, e->name);
+	for (size_t key = 0; key < KEY_COUNT; key++)
+		if (key != KEY_EVENT && has_key(r, key))
+			text(out, row->keys[key] != NULL ? row->keys[key] : "");
+	buf_printf(out, "%u\t%u", row->rank_lo, row->rank_hi);
+	write_measure(&row->self, out);
+	write_measure(&row->total, out);
+	buf_byte(out, '\t');
+	const char *separator = "";
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if ((row->flags & 1u << i) != 0) {
+			buf_printf(out, "%s%s", separator, flags[i]);
+			separator = ",";
+		}
+	buf_byte(out, '\n');
+}
+
+static bool write(const struct export_input *input, struct buf *out, struct err *err)
+{
+	(void)err;
+	const struct report *r = input->report;
+	write_header(r, out);
+	for (size_t i = 0; i < r->events.count; i++)
+		for (size_t j = 0; j < r->events.data[i].rows_kept; j++)
+			write_row(r, &r->events.data[i], &r->events.data[i].rows.data[j], out);
+	return true;
+}
+
+const struct exporter exporter_tsv = {
+	.name = "tsv", .extension = "tsv", .description = "report's rows, tab-separated", .needs_report = true, .write = write,
+};

@@ -1,0 +1,30 @@
+// Inside the room: the steps by which report_build makes one event's part of the model, in this order.
+#ifndef PERFSAMPLE_REPORT_BUILD_H
+#define PERFSAMPLE_REPORT_BUILD_H
+
+#include "report/report.h"
+#include "report/tally.h"
+
+struct build {
+	struct report *report;
+	const struct profile *profile;
+	const struct report_options *options; // the report's own
+	uint32_t event_id;
+	struct report_event *event;           // filled
+	struct tally tally;
+};
+
+// What was due, what came, what did not, what it cost (sections 5 and 6).
+void account_event(struct build *b);
+// Where the loss lies: worst second, span, burst test.
+void place_losses(struct build *b);
+// Rows with measures and intervals, sorted, ranked (sections 1, 2, 4, 7).
+void build_rows(struct build *b);
+// Callers or callees of the rows kept.
+void build_calls(struct build *b);
+// Caveats and verdict.
+void judge_event(struct build *b);
+
+const char *report_printf(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

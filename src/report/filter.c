@@ -1,0 +1,53 @@
+#include <string.h>
+
+#include "report/report.h"
+
+static bool has_text(const char *const *list, const char *text)
+{
+	for (; *list != NULL; list++)
+		if (strcmp(*list, text) == 0)
+			return true;
+	return false;
+}
+
+// A dso goes by its path or its short name.
+static bool has_dso(const char *const *list, const struct profile *profile, uint32_t dso)
+{
+	if (dso == PROFILE_NONE)
+		return has_text(list, "[unknown]");
+	const struct profile_dso *d = &profile->dsos.data[dso];
+	return has_text(list, profile_text(profile, d->path)) || has_text(list, profile_text(profile, d->short_name));
+}
+
+// By the innermost frame, as perf's -d and -S do.
+static bool keeps_leaf(const struct report_filter *filter, const struct profile *profile, uint32_t stack)
+{
+	const struct profile_frame *frame = stack != PROFILE_NONE ? &profile->frames.data[profile->nodes.data[stack].frame] : NULL;
+	uint32_t dso = frame != NULL ? frame->dso : PROFILE_NONE;
+	const char *name = "[unknown]";
+	if (frame != NULL && frame->line_count > 0) {
+		const struct profile_function *f = &profile->functions.data[profile->chains.data[frame->first_line].function];
+		name = profile_text(profile, f->name);
+		dso = f->dso;
+	}
+	if (filter->symbols != NULL && !has_text(filter->symbols, name))
+		return false;
+	return filter->dsos == NULL || has_dso(filter->dsos, profile, dso);
+}
+
+#define LIST_HAS(list, value) ({ \
+	bool has_ = (list).count == 0; \
+	for (size_t i_ = 0; i_ < (list).count && !has_; i_++) \
+		has_ = (list).data[i_] == (value); \
+	has_; })
+
+bool filter_keeps(const struct report_filter *filter, const struct profile *profile, const struct profile_sample *sample)
+{
+	if (sample->time_ns < filter->from_ns || (filter->to_ns != 0 && sample->time_ns >= filter->to_ns))
+		return false;
+	if (!LIST_HAS(filter->pids, sample->pid) || !LIST_HAS(filter->tids, sample->tid) || !LIST_HAS(filter->cpus, sample->cpu))
+		return false;
+	if (filter->comms != NULL && !has_text(filter->comms, profile_text(profile, sample->comm)))
+		return false;
+	return (filter->dsos == NULL && filter->symbols == NULL) || keeps_leaf(filter, profile, sample->stack);
+}

@@ -1,0 +1,305 @@
+// Rows with their measures, intervals and ranks (statistics, sections 1, 2, 4, 5, 6 and 7).
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/build.h"
+
+enum { FEW_VISITS = 20, MIN_SAMPLES_FOR_WORKLOAD = 100 };
+static const double TREND_Z = 1.645; // one-sided 5 % of the von Neumann ratio
+
+static const char NO_NAME[] = "[unknown]";
+
+static const char *text_of(const struct profile *p, uint32_t id)
+{
+	return id == 0xffffffff ? NO_NAME : profile_text(p, id);
+}
+
+// ---------------------------------------------------------------- measures
+
+// 20 blocks, or 10 where neighbours are visibly correlated; true: correlated still.
+static bool find_deff(const double *n, const double *k, double scale, struct row_measure *m)
+{
+	double scaled_n[TALLY_BLOCKS], scaled_k[TALLY_BLOCKS];
+	for (size_t j = 0; j < TALLY_BLOCKS; j++) {
+		scaled_n[j] = n[j] * scale;
+		scaled_k[j] = k[j] * scale;
+	}
+	struct block_result r = block_deff(scaled_n, scaled_k, TALLY_BLOCKS);
+	m->blocks = TALLY_BLOCKS;
+	bool trend = false;
+	if (r.z_vn > TREND_Z) {
+		for (size_t j = 0; j < TALLY_BLOCKS / 2; j++) {
+			scaled_n[j] = scaled_n[2 * j] + scaled_n[2 * j + 1];
+			scaled_k[j] = scaled_k[2 * j] + scaled_k[2 * j + 1];
+		}
+		r = block_deff(scaled_n, scaled_k, TALLY_BLOCKS / 2);
+		m->blocks = TALLY_BLOCKS / 2;
+		trend = r.z_vn > TREND_Z;
+	}
+	m->deff = fmax(1, r.deff);
+	m->z_vn = r.z_vn;
+	return trend;
+}
+
+// `cut`: weight of incomplete stacks that do not show the row, for total; 0 for self. Returns the flags.
+static unsigned measure(const struct build *b, const struct tally_count *count, const double *blocks, double cut, struct row_measure *m)
+{
+	const struct report_event *event = b->event;
+	double n = event->n, conf = b->options->confidence, scale = b->tally.weight > 0 ? n / b->tally.weight : 0;
+	unsigned flags = 0;
+	m->samples = b->tally.is_weighted ? count->weight * scale : count->weight;
+	m->share = n > 0 ? m->samples / n : 0;
+	m->truncated_elsewhere = cut * scale;
+	m->visits = count->runs;
+	m->visits_outside = count->runs + b->tally.threads - count->starts - count->ends;
+	m->run = clopper_pearson(m->samples, n, conf);
+	m->deff = 1;
+	if (n < MIN_SAMPLES_FOR_WORKLOAD) {
+		flags |= ROW_RUN_ONLY;
+		m->workload = m->run;
+	} else {
+		if (find_deff(b->tally.n, blocks, scale, m))
+			flags |= ROW_TREND;
+		if (m->visits < FEW_VISITS || m->visits_outside < FEW_VISITS)
+			flags |= ROW_FEW;
+		m->workload = workload_interval(m->samples, n, m->deff, m->blocks, conf, NULL);
+	}
+	m->supported = flags == 0;
+	m->worst_case.lo = loss_bounds(m->samples, n, event->missing, m->deff, m->blocks, conf).outer.lo;
+	m->worst_case.hi = loss_bounds(m->samples + m->truncated_elsewhere, n, event->missing, m->deff, m->blocks, conf).outer.hi;
+	return flags;
+}
+
+// The one range that is printed: the workload interval; the worst case where loss counts; with too few visits this run's, widened by loss.
+static void choose_shown(const struct build *b, struct report_row *row)
+{
+	const struct report_event *event = b->event;
+	const struct row_measure *m = b->options->children ? &row->total : &row->self;
+	double missing = event->is_lossy ? event->missing : 0;
+	row->shown_is_run = (row->flags & (ROW_FEW | ROW_RUN_ONLY)) != 0;
+	if (row->shown_is_run)
+		row->shown = loss_bounds(m->samples, event->n, missing, 1, 0, b->options->confidence).outer;
+	else
+		row->shown = event->is_lossy ? m->worst_case : m->workload;
+}
+
+static void name_row(const struct build *b, const struct tally_row *from, struct report_row *row)
+{
+	const struct tally_entry *e = &b->tally.entries.data[from->entry];
+	const struct tally_context *c = &b->tally.contexts.data[from->context];
+	const struct profile *p = b->profile;
+	unsigned keys = b->tally.keys;
+	row->pid = c->pid;
+	row->tid = c->tid;
+	row->cpu = c->cpu;
+	if ((keys & 1 << KEY_SYMBOL) != 0)
+		row->keys[KEY_SYMBOL] = text_of(p, e->name);
+	if ((keys & (1 << KEY_SYMBOL | 1 << KEY_DSO)) != 0)
+		row->keys[KEY_DSO] = text_of(p, e->dso_name);
+	if ((keys & 1 << KEY_COMM) != 0)
+		row->keys[KEY_COMM] = profile_text(p, c->comm);
+	if ((keys & 1 << KEY_PID) != 0)
+		row->keys[KEY_PID] = report_printf(b->report, "%d", c->pid);
+	if ((keys & 1 << KEY_TID) != 0)
+		row->keys[KEY_TID] = report_printf(b->report, "%d", c->tid);
+	if ((keys & 1 << KEY_CPU) != 0)
+		row->keys[KEY_CPU] = report_printf(b->report, "%u", c->cpu);
+	if ((keys & 1 << KEY_EVENT) != 0)
+		row->keys[KEY_EVENT] = b->event->name;
+	if ((keys & 1 << KEY_SRCLINE) != 0) {
+		row->file = e->file != 0 ? profile_text(p, e->file) : NULL;
+		row->line = e->line;
+		row->keys[KEY_SRCLINE] = row->file != NULL ? report_printf(b->report, "%s:%u", row->file, e->line) : "??:0";
+	}
+	row->is_kernel = from->kernel > from->user || (from->kernel + from->user == 0 && e->is_kernel);
+	row->is_unresolved = (keys & 1 << KEY_SYMBOL) != 0 && !e->is_known;
+}
+
+static void make_row(const struct build *b, uint32_t id, struct report_row *row)
+{
+	const struct tally_row *from = &b->tally.rows.data[id];
+	double self[TALLY_BLOCKS], total[TALLY_BLOCKS];
+	tally_blocks(&b->tally, id, self, total);
+	name_row(b, from, row);
+	row->tally_row = id;
+	row->sample_count = from->samples;
+	unsigned of_self = measure(b, &from->self, self, 0, &row->self);
+	unsigned of_total = measure(b, &from->total, total, b->tally.cut - from->cut, &row->total);
+	row->flags = b->options->children ? of_total : of_self;
+	choose_shown(b, row);
+}
+
+// ---------------------------------------------------------------- order and ranks
+
+static int by_text(const char *x, const char *y)
+{
+	return x == NULL || y == NULL ? (x != NULL) - (y != NULL) : strcmp(x, y);
+}
+
+static int by_measure(const void *a, const void *c, bool children)
+{
+	const struct report_row *x = a, *y = c;
+	double x1 = children ? x->total.samples : x->self.samples, y1 = children ? y->total.samples : y->self.samples;
+	double x2 = children ? x->self.samples : x->total.samples, y2 = children ? y->self.samples : y->total.samples;
+	if (x1 != y1)
+		return x1 > y1 ? -1 : 1;
+	if (x2 != y2)
+		return x2 > y2 ? -1 : 1;
+	for (size_t key = 0; key < KEY_COUNT; key++) {
+		int order = by_text(x->keys[key], y->keys[key]);
+		if (order != 0)
+			return order;
+	}
+	return x->tally_row < y->tally_row ? -1 : x->tally_row > y->tally_row;
+}
+
+static int by_self(const void *a, const void *c)
+{
+	return by_measure(a, c, false);
+}
+
+static int by_total(const void *a, const void *c)
+{
+	return by_measure(a, c, true);
+}
+
+static int by_double(const void *a, const void *c)
+{
+	double x = *(const double *)a, y = *(const double *)c;
+	return x < y ? -1 : x > y;
+}
+
+static size_t count_below(const double *sorted, size_t count, double value) // elements < value
+{
+	size_t lo = 0, hi = count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (sorted[middle] < value)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}
+
+// Where loss counts, and for rows whose own uncertainty is not known, the ranks that the worst-case ends leave are possible too.
+static void widen_ranks(struct report_event *event, size_t m, bool children)
+{
+	double *lo = mem_alloc((m + 1) * sizeof(*lo)), *hi = mem_alloc((m + 1) * sizeof(*hi));
+	for (size_t i = 0; i < m; i++) {
+		const struct row_measure *r = children ? &event->rows.data[i].total : &event->rows.data[i].self;
+		lo[i] = r->worst_case.lo;
+		hi[i] = r->worst_case.hi;
+	}
+	qsort(lo, m, sizeof(*lo), by_double);
+	qsort(hi, m, sizeof(*hi), by_double);
+	for (size_t i = 0; i < m; i++) {
+		struct report_row *row = &event->rows.data[i];
+		if (!event->is_lossy && !row->shown_is_run)
+			continue;
+		const struct interval *w = children ? &row->total.worst_case : &row->self.worst_case;
+		size_t above = m - count_below(lo, m, nextafter(w->hi, 2)); // lo_j > hi_i
+		size_t below = count_below(hi, m, w->lo);                  // hi_j < lo_i
+		row->rank_lo = 1 + above < row->rank_lo ? 1 + (uint32_t)above : row->rank_lo;
+		row->rank_hi = m - below > row->rank_hi ? (uint32_t)(m - below) : row->rank_hi;
+	}
+	free(lo);
+	free(hi);
+}
+
+// Only rows with a sample of the measure have a rank; the others stand behind them, rank 0.
+static void rank_rows(const struct build *b)
+{
+	struct report_event *event = b->event;
+	bool children = b->options->children;
+	size_t m = 0;
+	double *k = mem_alloc((event->rows.count + 1) * sizeof(*k)), *deff = mem_alloc((event->rows.count + 1) * sizeof(*deff));
+	for (; m < event->rows.count; m++) {
+		const struct row_measure *r = children ? &event->rows.data[m].total : &event->rows.data[m].self;
+		if (!(r->samples > 0))
+			break;
+		k[m] = r->samples;
+		deff[m] = r->deff;
+	}
+	event->function_count = m;
+	struct rank_interval *ranks = mem_alloc((m + 1) * sizeof(*ranks));
+	rank_intervals(k, deff, m, b->options->confidence, ranks);
+	for (size_t i = 0; i < m; i++) {
+		event->rows.data[i].rank_lo = ranks[i].lo;
+		event->rows.data[i].rank_hi = ranks[i].hi;
+	}
+	free(k);
+	free(deff);
+	free(ranks);
+	widen_ranks(event, m, children);
+}
+
+// ---------------------------------------------------------------- which rows are kept
+
+static bool is_in(const char *const *list, const char *text)
+{
+	for (; text != NULL && *list != NULL; list++)
+		if (strcmp(*list, text) == 0)
+			return true;
+	return false;
+}
+
+static bool row_is_wanted(const struct build *b, const struct report_row *row)
+{
+	const struct report_filter *f = &b->options->filter;
+	if (f->symbols != NULL && !is_in(f->symbols, row->keys[KEY_SYMBOL]))
+		return false;
+	if (f->dsos == NULL || is_in(f->dsos, row->keys[KEY_DSO]))
+		return true;
+	uint32_t path = b->tally.entries.data[b->tally.rows.data[row->tally_row].entry].dso_path;
+	return is_in(f->dsos, text_of(b->profile, path));
+}
+
+static void keep_rows(const struct build *b)
+{
+	struct report_event *event = b->event;
+	if (b->options->filter.symbols != NULL || b->options->filter.dsos != NULL) {
+		size_t kept = 0;
+		for (size_t i = 0; i < event->rows.count; i++)
+			if (row_is_wanted(b, &event->rows.data[i]))
+				event->rows.data[kept++] = event->rows.data[i];
+		event->rows.count = kept;
+	}
+	event->rows_kept = event->rows.count;
+	if (b->options->top > 0 && b->options->top < event->rows_kept)
+		event->rows_kept = b->options->top;
+	while (b->options->percent_limit > 0 && event->rows_kept > 0) {
+		const struct report_row *last = &event->rows.data[event->rows_kept - 1];
+		if ((b->options->children ? last->total.share : last->self.share) * 100 >= b->options->percent_limit)
+			break;
+		event->rows_kept--;
+	}
+}
+
+static void find_simultaneous(const struct build *b)
+{
+	struct report_event *event = b->event;
+	double largest = 1;
+	for (size_t i = 0; i < event->rows.count; i++) {
+		const struct report_row *row = &event->rows.data[i];
+		const struct row_measure *m = b->options->children ? &row->total : &row->self;
+		if (m->samples >= 10 && (row->flags & (ROW_FEW | ROW_RUN_ONLY)) == 0)
+			largest = fmax(largest, m->deff);
+	}
+	event->simultaneous_half_width = simultaneous_half_width(event->n / largest, b->options->confidence);
+}
+
+void build_rows(struct build *b)
+{
+	struct report_event *event = b->event;
+	vec_reserve(&event->rows, b->tally.rows.count);
+	for (size_t i = 0; i < b->tally.rows.count; i++)
+		if (b->tally.rows.data[i].total.weight > 0)
+			make_row(b, (uint32_t)i, vec_add(&event->rows));
+	if (event->rows.count > 0)
+		qsort(event->rows.data, event->rows.count, sizeof(*event->rows.data), b->options->children ? by_total : by_self);
+	rank_rows(b);
+	find_simultaneous(b);
+	keep_rows(b);
+}

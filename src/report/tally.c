@@ -1,0 +1,466 @@
+#include "report/tally.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYS_OF_CODE = 1 << KEY_SYMBOL | 1 << KEY_DSO | 1 << KEY_SRCLINE };
+
+enum stack_class stack_class_of(const struct profile_sample *sample)
+{
+	if (sample->splice != 0) // exact or checked
+		return STACK_JOINED;
+	switch (sample->end) {
+	case UNWIND_ROOT:
+	case UNWIND_NOT_USER:
+		return STACK_COMPLETE;
+	case UNWIND_TRUNCATED:
+	case UNWIND_DEPTH_LIMIT:
+		return STACK_TRUNCATED;
+	default:
+		return STACK_FAILED;
+	}
+}
+
+// ---------------------------------------------------------------- what a row is
+
+// Members that no key asks for are 0, so that equal rows are equal bytes.
+static uint32_t entry_of(struct tally *t, const struct profile_line *line, const struct profile_frame *frame)
+{
+	const struct profile *p = t->profile;
+	const struct profile_function *f = line != NULL ? &p->functions.data[line->function] : NULL;
+	uint32_t dso = f != NULL ? f->dso : frame != NULL ? frame->dso : PROFILE_NONE;
+	struct { uint32_t name, dso_path, file, line; } key = { 0 };
+	static const uint32_t NO_NAME = 0xffffffff;
+	if ((t->keys & 1 << KEY_SYMBOL) != 0)
+		key.name = f != NULL ? f->name : NO_NAME;
+	if ((t->keys & (1 << KEY_SYMBOL | 1 << KEY_DSO)) != 0)
+		key.dso_path = dso != PROFILE_NONE ? p->dsos.data[dso].path : NO_NAME;
+	if ((t->keys & 1 << KEY_SRCLINE) != 0 && line != NULL) {
+		key.file = line->file;
+		key.line = line->line;
+	}
+	uint32_t id = intern_bytes(&t->entry_ids, (const char *)&key, sizeof(key)) - 1;
+	if (id == t->entries.count) {
+		struct tally_entry e = { .name = f != NULL ? f->name : NO_NAME, .dso_path = key.dso_path, .dso_name = NO_NAME, .file = key.file,
+			.line = key.line, .is_known = f != NULL && f->is_known, .is_kernel = frame != NULL && frame->is_kernel };
+		if (dso != PROFILE_NONE)
+			e.dso_name = p->dsos.data[dso].short_name;
+		vec_push(&t->entries, e);
+	}
+	return id;
+}
+
+static uint32_t entry_of_line(struct tally *t, uint32_t index, const struct profile_frame *frame)
+{
+	uint32_t *known = &t->entry_of_line.data[index];
+	if (*known == 0)
+		*known = entry_of(t, &t->profile->chains.data[index], frame) + 1;
+	return *known - 1;
+}
+
+static uint32_t context_of(struct tally *t, const struct profile_sample *sample)
+{
+	struct tally_context key = { 0 };
+	if ((t->keys & 1 << KEY_COMM) != 0)
+		key.comm = sample->comm;
+	if ((t->keys & 1 << KEY_PID) != 0)
+		key.pid = sample->pid;
+	if ((t->keys & 1 << KEY_TID) != 0)
+		key.tid = sample->tid;
+	if ((t->keys & 1 << KEY_CPU) != 0)
+		key.cpu = sample->cpu;
+	uint32_t id = intern_bytes(&t->context_ids, (const char *)&key, sizeof(key)) - 1;
+	if (id == t->contexts.count)
+		vec_push(&t->contexts, key);
+	return id;
+}
+
+static uint32_t row_of(struct tally *t, uint32_t entry, uint32_t context)
+{
+	bool is_new;
+	uint32_t id = *hash_map_put(&t->row_ids, (uint64_t)entry << 32 | context, (uint32_t)t->rows.count, &is_new);
+	if (is_new) {
+		struct tally_row *row = vec_add(&t->rows);
+		row->entry = entry;
+		row->context = context;
+		vec_push(&t->row_self, 0);
+		vec_push(&t->row_total, 0);
+		vec_push(&t->stamps, 0);
+	}
+	return id;
+}
+
+// ---------------------------------------------------------------- the rows of a stack, each once
+
+static void add_member(struct tally *t, struct tally_set *set, uint32_t entry, uint32_t context)
+{
+	uint32_t row = row_of(t, entry, context);
+	if (t->stamps.data[row] == t->stamp)
+		return;
+	t->stamps.data[row] = t->stamp;
+	vec_push(&t->members, row);
+	if (set->count++ == 0)
+		set->self_row = row;
+}
+
+static void next_stamp(struct tally *t)
+{
+	if (++t->stamp == 0) { // 2^32 sets later
+		memset(t->stamps.data, 0, t->stamps.count * sizeof(*t->stamps.data));
+		t->stamp = 1;
+	}
+}
+
+static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
+{
+	const struct profile *p = t->profile;
+	struct tally_set set = { .first = (uint32_t)t->members.count };
+	next_stamp(t);
+	for (uint32_t node = stack; node != PROFILE_NONE; node = p->nodes.data[node].parent) {
+		const struct profile_frame *frame = &p->frames.data[p->nodes.data[node].frame];
+		if (frame->line_count == 0)
+			add_member(t, &set, entry_of(t, NULL, frame), context);
+		else if (!t->inlines) // the function that has the code
+			add_member(t, &set, entry_of_line(t, frame->first_line + frame->line_count - 1, frame), context);
+		else
+			for (uint32_t i = 0; i < frame->line_count; i++)
+				add_member(t, &set, entry_of_line(t, frame->first_line + i, frame), context);
+		if ((t->keys & KEYS_OF_CODE) == 0)
+			break; // every frame is the same row
+	}
+	if (set.count == 0)
+		add_member(t, &set, entry_of(t, NULL, NULL), context);
+	vec_push(&t->sets, set);
+	vec_push(&t->set_block, 0);
+	vec_push(&t->set_cut, 0);
+	return (uint32_t)t->sets.count - 1;
+}
+
+static uint32_t set_of(struct tally *t, const struct profile_sample *sample)
+{
+	if ((t->keys & ~(unsigned)KEYS_OF_CODE) == 0) { // all samples have one context
+		uint32_t slot = sample->stack == PROFILE_NONE ? 0 : sample->stack + 1;
+		if (t->set_of_stack.data[slot] == 0) {
+			uint32_t set = make_set(t, sample->stack, context_of(t, sample));
+			t->set_of_stack.data[slot] = set + 1;
+		}
+		return t->set_of_stack.data[slot] - 1;
+	}
+	uint32_t context = context_of(t, sample);
+	uint64_t key = (uint64_t)sample->stack << 32 | context;
+	const uint32_t *known = hash_map_get(&t->set_ids, key);
+	if (known != NULL)
+		return *known;
+	uint32_t set = make_set(t, sample->stack, context);
+	hash_map_put(&t->set_ids, key, set, NULL);
+	return set;
+}
+
+// ---------------------------------------------------------------- counting
+
+static size_t block_of(const struct tally *t, uint64_t time_ns)
+{
+	if (time_ns <= t->from_ns || t->to_ns <= t->from_ns)
+		return 0;
+	size_t block = (size_t)((double)(time_ns - t->from_ns) / (double)(t->to_ns - t->from_ns) * TALLY_BLOCKS);
+	return block < TALLY_BLOCKS ? block : TALLY_BLOCKS - 1;
+}
+
+// What the block gathered by stack goes to its rows.
+static void flush_block(struct tally *t, size_t block)
+{
+	for (size_t i = 0; i < t->touched_sets.count; i++) {
+		uint32_t id = t->touched_sets.data[i];
+		const struct tally_set *set = &t->sets.data[id];
+		double weight = t->set_block.data[id];
+		t->set_block.data[id] = 0;
+		t->row_self.data[set->self_row] += weight;
+		for (uint32_t m = 0; m < set->count; m++) {
+			uint32_t row = t->members.data[set->first + m];
+			if (t->row_total.data[row] == 0)
+				vec_push(&t->touched_rows, row);
+			t->row_total.data[row] += weight;
+		}
+	}
+	for (size_t i = 0; i < t->touched_rows.count; i++) {
+		uint32_t row = t->touched_rows.data[i];
+		struct tally_cell cell = { row, (uint32_t)block, t->row_self.data[row], t->row_total.data[row] };
+		vec_push(&t->cells, cell);
+		t->rows.data[row].self.weight += cell.self;
+		t->rows.data[row].total.weight += cell.total;
+		t->row_self.data[row] = t->row_total.data[row] = 0;
+	}
+	vec_clear(&t->touched_sets);
+	vec_clear(&t->touched_rows);
+}
+
+static uint32_t *thread_of(struct tally *t, const struct profile_sample *sample, bool *is_new)
+{
+	// Every CPU has an idle task of its own, all of them 0.
+	uint32_t tid = sample->tid != 0 ? (uint32_t)sample->tid : 0x80000000u | sample->cpu;
+	uint64_t key = (uint64_t)(uint32_t)sample->pid << 32 | tid;
+	uint32_t index = *hash_map_put(&t->thread_ids, key, (uint32_t)t->thread_states.count, is_new);
+	if (*is_new) {
+		vec_push(&t->thread_states, 0);
+		hash_map_put(&t->process_ids, (uint32_t)sample->pid, 0, NULL);
+	}
+	return &t->thread_states.data[index];
+}
+
+// A run begins where the thread's sample before was not inside.
+static void count_visits(struct tally *t, const struct profile_sample *sample, uint32_t id)
+{
+	bool is_new;
+	uint32_t *last = thread_of(t, sample, &is_new);
+	if (!is_new && *last == id)
+		return;
+	const struct tally_set *set = &t->sets.data[id];
+	struct tally_row *self = &t->rows.data[set->self_row];
+	next_stamp(t);
+	if (!is_new) {
+		const struct tally_set *before = &t->sets.data[*last];
+		for (uint32_t m = 0; m < before->count; m++)
+			t->stamps.data[t->members.data[before->first + m]] = t->stamp;
+		self->self.runs += before->self_row != set->self_row;
+	} else {
+		self->self.runs++;
+		self->self.starts++;
+	}
+	for (uint32_t m = 0; m < set->count; m++) {
+		uint32_t row = t->members.data[set->first + m];
+		t->rows.data[row].total.runs += t->stamps.data[row] != t->stamp;
+		t->rows.data[row].total.starts += is_new;
+	}
+	*last = id;
+}
+
+static void count_ends(struct tally *t)
+{
+	for (size_t i = 0; i < t->thread_states.count; i++) {
+		const struct tally_set *set = &t->sets.data[t->thread_states.data[i]];
+		t->rows.data[set->self_row].self.ends++;
+		for (uint32_t m = 0; m < set->count; m++)
+			t->rows.data[t->members.data[set->first + m]].total.ends++;
+	}
+	t->threads = t->thread_states.count;
+	t->processes = t->process_ids.count;
+}
+
+static double weight_of(const struct tally *t, const struct profile_sample *sample)
+{
+	if (!t->is_weighted)
+		return 1;
+	double weight = (double)sample->weight;
+	return weight < t->weight_floor ? 0 : weight;
+}
+
+static void count_stack(struct tally *t, const struct profile_sample *sample, uint32_t set, double weight)
+{
+	switch (stack_class_of(sample)) {
+	case STACK_COMPLETE:
+		t->stacks_complete++;
+		break;
+	case STACK_JOINED:
+		t->stacks_joined++;
+		break;
+	case STACK_TRUNCATED:
+		t->stacks_truncated++;
+		break;
+	case STACK_FAILED:
+		t->stacks_failed++;
+		break;
+	}
+	if (stack_class_of(sample) >= STACK_TRUNCATED) {
+		t->cut += weight;
+		t->set_cut.data[set] += weight;
+	}
+	if (sample->end < UNWIND_END_COUNT)
+		t->ends[sample->end]++;
+	if (sample->splice < 3)
+		t->splices[sample->splice]++;
+}
+
+static void count_sample(struct tally *t, const struct profile_sample *sample, size_t *block)
+{
+	double weight = weight_of(t, sample);
+	t->warm_up_samples += weight == 0;
+	size_t now = block_of(t, sample->time_ns);
+	if (now != *block) {
+		flush_block(t, *block);
+		*block = now;
+	}
+	uint32_t id = set_of(t, sample);
+	if (t->set_block.data[id] == 0 && weight > 0)
+		vec_push(&t->touched_sets, id);
+	t->set_block.data[id] += weight;
+	t->n[now] += weight;
+	t->weight += weight;
+	t->weight_squares += weight * weight;
+	t->samples++;
+	const struct tally_set *set = &t->sets.data[id];
+	struct tally_row *self = &t->rows.data[set->self_row];
+	self->samples++;
+	if (sample->is_kernel)
+		self->kernel += weight;
+	else
+		self->user += weight;
+	count_stack(t, sample, id, weight);
+	count_visits(t, sample, id);
+}
+
+// Whether the innermost place has a name does not depend on the keys.
+static bool is_resolved(const struct profile *p, uint32_t stack)
+{
+	if (stack == PROFILE_NONE)
+		return false;
+	const struct profile_frame *f = &p->frames.data[p->nodes.data[stack].frame];
+	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line].function].is_known;
+}
+
+static void count_denominator(struct tally *t, const struct profile_sample *sample)
+{
+	double weight = weight_of(t, sample);
+	if (!is_resolved(t->profile, sample->stack))
+		t->unresolved += weight;
+	else if (sample->is_kernel)
+		t->kernel += weight;
+	else
+		t->user += weight;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+// Weighted when the periods differ: a frequency of a hardware event, or a clock reopened at a coarser period. A frequency starts with
+// periods of a few counts and adapts within about ten samples: what is below a quarter of the median is left out.
+static void find_weights(struct tally *t)
+{
+	const struct profile *p = t->profile;
+	enum { MAX_MEDIAN = 65536 };
+	VEC(uint64_t) some = { 0 };
+	size_t count = 0, step = 1 + p->samples.count / MAX_MEDIAN;
+	uint64_t first = 0;
+	for (size_t i = 0; i < p->samples.count; i++) {
+		const struct profile_sample *s = &p->samples.data[i];
+		if (s->event != t->event || s->weight == 0)
+			continue;
+		if (first == 0)
+			first = s->weight;
+		t->is_weighted |= s->weight != first;
+		if (count++ % step == 0)
+			vec_push(&some, s->weight);
+	}
+	if (t->is_weighted) {
+		qsort(some.data, some.count, sizeof(*some.data), by_value);
+		const struct profile_event *e = &p->events.data[t->event];
+		t->weight_floor = e->is_freq && !e->is_clock ? (double)some.data[some.count / 2] / 4 : 0;
+	}
+	vec_release(&some);
+}
+
+static void start(struct tally *t)
+{
+	intern_init(&t->entry_ids);
+	intern_init(&t->context_ids);
+	vec_reserve(&t->entry_of_line, t->profile->chains.count + 1);
+	memset(t->entry_of_line.data, 0, t->entry_of_line.capacity * sizeof(uint32_t));
+	vec_reserve(&t->set_of_stack, t->profile->nodes.count + 1);
+	memset(t->set_of_stack.data, 0, t->set_of_stack.capacity * sizeof(uint32_t));
+	find_weights(t);
+}
+
+void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,
+                 uint64_t from_ns, uint64_t to_ns)
+{
+	*tally = (struct tally){ .profile = profile, .event = event, .inlines = options->inlines, .idle = options->idle,
+		.from_ns = from_ns, .to_ns = to_ns };
+	for (size_t i = 0; i < options->keys.count; i++)
+		tally->keys |= 1u << options->keys.data[i];
+	start(tally);
+	struct report_filter filter = options->filter; // of samples; dsos and symbols choose rows
+	filter.dsos = filter.symbols = NULL;
+	size_t block = 0;
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const struct profile_sample *sample = &profile->samples.data[i];
+		if (sample->event != event || !filter_keeps(&filter, profile, sample))
+			continue;
+		if (sample->is_idle) {
+			tally->idle_samples++;
+			tally->idle_weight += (double)sample->weight;
+			if (!tally->idle)
+				continue;
+		}
+		count_denominator(tally, sample);
+		count_sample(tally, sample, &block);
+	}
+	flush_block(tally, block);
+	for (size_t i = 0; i < tally->sets.count; i++)
+		for (uint32_t m = 0; m < tally->sets.data[i].count; m++)
+			tally->rows.data[tally->members.data[tally->sets.data[i].first + m]].cut += tally->set_cut.data[i];
+	count_ends(tally);
+}
+
+void tally_release(struct tally *t)
+{
+	vec_release(&t->rows);
+	vec_release(&t->cells);
+	vec_release(&t->cell_starts);
+	vec_release(&t->entries);
+	vec_release(&t->contexts);
+	intern_release(&t->entry_ids);
+	intern_release(&t->context_ids);
+	vec_release(&t->entry_of_line);
+	hash_map_release(&t->row_ids);
+	hash_map_release(&t->set_ids);
+	hash_map_release(&t->thread_ids);
+	hash_map_release(&t->process_ids);
+	vec_release(&t->set_of_stack);
+	vec_release(&t->sets);
+	vec_release(&t->members);
+	vec_release(&t->thread_states);
+	vec_release(&t->set_block);
+	vec_release(&t->set_cut);
+	vec_release(&t->row_self);
+	vec_release(&t->row_total);
+	vec_release(&t->touched_sets);
+	vec_release(&t->touched_rows);
+	vec_release(&t->stamps);
+}
+
+void tally_sort_cells(struct tally *t)
+{
+	if (t->cells.count == 0)
+		return;
+	size_t *at = mem_zero(t->rows.count + 1, sizeof(*at));
+	for (size_t i = 0; i < t->cells.count; i++)
+		at[t->cells.data[i].row + 1]++;
+	for (size_t r = 0; r < t->rows.count; r++)
+		at[r + 1] += at[r];
+	struct tally_cell *sorted = mem_alloc(t->cells.count * sizeof(*sorted));
+	vec_reserve(&t->cell_starts, t->rows.count + 1);
+	for (size_t r = 0; r <= t->rows.count; r++)
+		t->cell_starts.data[r] = at[r];
+	t->cell_starts.count = t->rows.count + 1;
+	for (size_t i = 0; i < t->cells.count; i++)
+		sorted[at[t->cells.data[i].row]++] = t->cells.data[i];
+	free(t->cells.data);
+	t->cells.data = sorted;
+	t->cells.capacity = t->cells.count;
+	free(at);
+}
+
+void tally_blocks(const struct tally *t, uint32_t row, double *self, double *total)
+{
+	memset(self, 0, TALLY_BLOCKS * sizeof(*self));
+	memset(total, 0, TALLY_BLOCKS * sizeof(*total));
+	if (t->cell_starts.count == 0)
+		return;
+	for (size_t i = t->cell_starts.data[row]; i < t->cell_starts.data[row + 1]; i++) {
+		self[t->cells.data[i].block] += t->cells.data[i].self;
+		total[t->cells.data[i].block] += t->cells.data[i].total;
+	}
+}

@@ -1,0 +1,94 @@
+// Counts per row, once through the samples of one event: self and total, by block of time, and the visits to each.
+//
+// A row is a combination of the keys asked for. `self` counts samples whose innermost frame is the row's, `total` samples that have the row
+// anywhere on the stack, once however often. Inline frames are frames of their own when `inlines`.
+#ifndef PERFSAMPLE_REPORT_TALLY_H
+#define PERFSAMPLE_REPORT_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/intern.h"
+#include "base/vec.h"
+#include "profile/profile.h"
+#include "report/report.h"
+
+enum { TALLY_BLOCKS = 20 };
+
+struct tally_entry { // what a place in the code contributes to a row; ids are interned texts of the profile, 0 where no key asks
+	uint32_t name, dso_path, dso_name, file, line;
+	bool is_known, is_kernel;
+};
+struct tally_context { // what a sample contributes to its rows; 0 where no key asks
+	uint32_t comm, cpu;
+	int32_t pid, tid;
+};
+
+struct tally_count {
+	double weight;           // samples, or their weights' sum
+	uint64_t runs;           // runs: maximal stretches of consecutive samples of a thread inside
+	uint32_t starts, ends;   // threads whose first, whose last sample is inside: not-inside has runs + threads - starts - ends stretches
+};
+struct tally_row {
+	uint32_t entry, context;
+	struct tally_count self, total;
+	uint64_t samples;        // of self
+	double cut;              // weight of samples with an incomplete stack that show the row
+	double user, kernel;     // of self
+};
+// Rows have no cell for blocks without them. A (row, block) may occur more than once when samples are not in the order of time.
+struct tally_cell { uint32_t row, block; double self, total; };
+
+struct tally_set { uint32_t first, count, self_row; }; // the distinct rows of a stack, into `members`
+
+struct tally {
+	const struct profile *profile;
+	uint32_t event;
+	unsigned keys;           // 1 << enum report_key
+	bool inlines, idle, is_weighted;
+	double weight_floor;     // weights below belong to the start of a frequency's adaptation and count 0
+	uint64_t from_ns, to_ns; // of the blocks
+
+	VEC(struct tally_row) rows;
+	VEC(struct tally_cell) cells;
+	VEC(size_t) cell_starts; // by row, once the cells are sorted
+	VEC(struct tally_entry) entries;
+	VEC(struct tally_context) contexts;
+	double n[TALLY_BLOCKS];  // weight by block
+	double weight, weight_squares;
+	uint64_t samples;        // kept, idle ones not among them unless asked for
+	uint64_t idle_samples, warm_up_samples;
+	double idle_weight;
+	double user, kernel, unresolved; // weights by the innermost frame; they add up to `weight`
+	double cut;              // weight of samples with an incomplete stack
+	size_t threads, processes;
+	uint64_t stacks_complete, stacks_joined, stacks_truncated, stacks_failed;
+	uint64_t ends[UNWIND_END_COUNT], splices[3];
+
+	// private
+	struct intern entry_ids, context_ids;
+	VEC(uint32_t) entry_of_line; // by index into profile->chains; + 1, 0: not yet
+	struct hash_map row_ids, set_ids, thread_ids, process_ids;
+	VEC(uint32_t) set_of_stack;
+	VEC(struct tally_set) sets;
+	VEC(uint32_t) members;
+	VEC(uint32_t) thread_states; // the set of each thread's last sample
+	VEC(double) set_block, set_cut, row_self, row_total;
+	VEC(uint32_t) touched_sets, touched_rows, stamps;
+	uint32_t stamp;
+};
+
+enum stack_class { STACK_COMPLETE, STACK_JOINED, STACK_TRUNCATED, STACK_FAILED };
+enum stack_class stack_class_of(const struct profile_sample *sample);
+
+// `filter` restricts which samples are counted (its dsos and symbols do not). Blocks divide [from_ns, to_ns).
+void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,
+                 uint64_t from_ns, uint64_t to_ns);
+void tally_release(struct tally *tally);
+// Groups the cells by row, once; then the row's weights in each block can be asked for (arrays of TALLY_BLOCKS).
+void tally_sort_cells(struct tally *tally);
+void tally_blocks(const struct tally *tally, uint32_t row, double *self, double *total);
+
+#endif

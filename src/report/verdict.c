@@ -1,0 +1,130 @@
+// Caveats and the verdict (perfsample-report(1), VERDICT).
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/build.h"
+
+static const double NO_RANKING_LOSS = 0.10, SILENT_CARE = 0.01, CUT_CARE = 0.05, CUT_SAID = 0.01, UNRESOLVED_CARE = 0.05;
+static const double MULTIPLEXED_CARE = 0.9, MULTIPLEXED_REFUSED = 0.25, LOSS_SAID = 0.001;
+enum { FIRST_ROWS = 5, MIN_SAMPLES = 100 };
+
+const char *caveat_name(enum caveat_code code)
+{
+	static const char *const names[] = { "lost", "silent", "truncated", "unresolved", "multiplexed", "few_samples", "throttled", "cut_off",
+		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other" };
+	return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "other";
+}
+
+const char *verdict_name(enum verdict verdict)
+{
+	return verdict == VERDICT_SOUND ? "sound" : verdict == VERDICT_CARE ? "care" : "no_ranking";
+}
+
+static void add(struct build *b, enum caveat_code code, double value, enum verdict at_least, const char *text)
+{
+	vec_push(&b->event->caveats, (struct report_caveat){ code, text, value, at_least != VERDICT_SOUND });
+	if (at_least > b->event->verdict)
+		b->event->verdict = at_least;
+}
+#define ADD(b, code, value, at_least, ...) add(b, code, value, at_least, report_printf((b)->report, __VA_ARGS__))
+
+static void judge_loss(struct build *b)
+{
+	const struct report_event *e = b->event;
+	double lost = e->lost_share;
+	if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
+		ADD(b, CAVEAT_LOST, lost, lost > NO_RANKING_LOSS ? VERDICT_NO_RANKING : lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND,
+		    "lost %.0f samples (%.2g%%)", e->lost, 100 * lost);
+	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
+		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%.2g%%)"
+		    : "%.0f samples more than were due (%.2g%%)", fabs(e->silent), 100 * fabs(e->silent) / e->expected);
+	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
+	if (dropped > 0)
+		ADD(b, CAVEAT_DROPPED, dropped, dropped > NO_RANKING_LOSS ? VERDICT_NO_RANKING : dropped >= b->options->max_loss ? VERDICT_CARE
+		    : VERDICT_SOUND, "the recorder dropped %.0f samples (%.2g%%)", e->dropped, 100 * dropped);
+	if (e->throttled_s > 0)
+		ADD(b, CAVEAT_THROTTLED, e->throttled_s, VERDICT_SOUND, "the kernel throttled sampling for %.2g s", e->throttled_s);
+	if (e->source->sideband_lost > 0)
+		ADD(b, CAVEAT_SIDEBAND_LOST, (double)e->source->sideband_lost, VERDICT_SOUND,
+		    "%llu records of mappings and tasks were lost: some names may be wrong", (unsigned long long)e->source->sideband_lost);
+}
+
+static void judge_samples(struct build *b)
+{
+	const struct report_event *e = b->event;
+	double stacks = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
+	double cut = stacks > 0 ? (double)(e->stacks_truncated + e->stacks_failed) / stacks : 0;
+	if (cut >= CUT_SAID)
+		ADD(b, CAVEAT_TRUNCATED, cut, cut >= CUT_CARE ? VERDICT_CARE : VERDICT_SOUND, "%.2g%% of the stacks do not reach a root", 100 * cut);
+	if (e->unresolved_share > UNRESOLVED_CARE)
+		ADD(b, CAVEAT_UNRESOLVED, e->unresolved_share, VERDICT_CARE, "%.2g%% of the samples have no name", 100 * e->unresolved_share);
+	if (e->multiplexed < MULTIPLEXED_CARE)
+		ADD(b, CAVEAT_MULTIPLEXED, e->multiplexed, e->multiplexed < MULTIPLEXED_REFUSED ? VERDICT_NO_RANKING : VERDICT_CARE,
+		    "shares from %.2g%% of the time", 100 * e->multiplexed);
+	if (e->n < MIN_SAMPLES)
+		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 1 ? "%.0f sample" : "%.0f samples", e->n);
+}
+
+static void judge_rows(struct build *b)
+{
+	const struct report_event *e = b->event;
+	unsigned flags = 0;
+	uint64_t visits = UINT64_MAX;
+	for (size_t i = 0; i < FIRST_ROWS && i < e->function_count && i < e->rows.count; i++) {
+		const struct report_row *row = &e->rows.data[i];
+		const struct row_measure *m = b->options->children ? &row->total : &row->self;
+		flags |= row->flags;
+		if ((row->flags & ROW_FEW) != 0)
+			visits = m->visits < visits ? m->visits : visits;
+		if ((row->flags & ROW_FEW) != 0)
+			visits = m->visits_outside < visits ? m->visits_outside : visits;
+	}
+	if ((flags & ROW_FEW) != 0)
+		ADD(b, CAVEAT_FEW_VISITS, (double)visits, VERDICT_CARE, "too few visits (%llu)", (unsigned long long)visits);
+	if ((flags & ROW_TREND) != 0)
+		ADD(b, CAVEAT_TREND, 0, VERDICT_CARE, "share drifts during the recording; interval is a lower bound");
+	if ((flags & ROW_ALIASING) != 0)
+		ADD(b, CAVEAT_RESONANCE, 0, VERDICT_CARE, "aliasing suspected");
+}
+
+// Whether loops of usual lengths would be met at nearly the same phase for long: the period is near a simple multiple p/q of the loop's.
+// The bound is half the least distance that any of the periods chosen for the purpose keeps (section 3), for q up to 8.
+static bool resonates(double period_ms)
+{
+	static const double loops_ms[] = { 1, 2, 4, 5, 10, 20, 50, 100 };
+	for (size_t i = 0; i < sizeof(loops_ms) / sizeof(loops_ms[0]); i++)
+		for (int q = 1; q <= 8; q++) {
+			double x = period_ms / loops_ms[i], p = round(x * q);
+			if (p >= 1 && fabs(x * q - p) * q < 0.03)
+				return true;
+		}
+	return false;
+}
+
+static void judge_recording(struct build *b)
+{
+	const struct report_event *e = b->event;
+	const struct profile_meta *meta = &b->profile->meta;
+	if (meta->cut_off)
+		ADD(b, CAVEAT_CUT_OFF, 1, VERDICT_SOUND, "recording was cut off");
+	if (e->source->is_clock && e->source->period > 0 && resonates((double)e->source->period / 1e6))
+		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND,
+		    "period is a simple multiple of 1 ms: locked loops are mis-measured");
+	for (size_t i = 0; i < meta->caveats.count; i++) {
+		const char *text = profile_text(b->profile, meta->caveats.data[i]);
+		if (strcmp(text, "recording was cut off") != 0)
+			ADD(b, strstr(text, "salvage") != NULL ? CAVEAT_SALVAGED : CAVEAT_OTHER, 1, VERDICT_SOUND, "%s", text);
+	}
+}
+
+void judge_event(struct build *b)
+{
+	b->event->verdict = VERDICT_SOUND;
+	if (b->event->source->is_sampling) {
+		judge_loss(b);
+		judge_samples(b);
+		judge_rows(b);
+	}
+	judge_recording(b);
+}
