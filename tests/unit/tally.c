@@ -3,7 +3,6 @@
 
 #include <time.h>
 
-#include "tests/profile_double.h"
 #include "report/tally.h"
 #include "tests/synthetic.h"
 
