@@ -3,24 +3,20 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/closest.h"
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/select.h"
 #include "export/exporter.h"
-#include "load/load.h"
-#include "report/time_range.h"
 
 enum id {
-	ID_INPUT = 1, ID_FORMAT, ID_SORT, ID_CHILDREN, ID_CONFIDENCE, ID_CALLS, ID_COMMS, ID_DSOS, ID_SYMBOLS, ID_PID, ID_TID, ID_CPU, ID_TIME,
-	ID_LIMIT, ID_TOP, ID_FIELDS, ID_WIDE, ID_INLINE, ID_DEMANGLE, ID_IDLE, ID_MAX_LOSS, ID_STRICT, ID_SALVAGE, ID_EXPLAIN, ID_COLOR, ID_SYMFS,
-	ID_JOBS, ID_PERF,
+	ID_FORMAT = 1, ID_SORT, ID_CHILDREN, ID_CONFIDENCE, ID_CALLS, ID_LIMIT, ID_TOP, ID_FIELDS, ID_WIDE, ID_IDLE, ID_MAX_LOSS, ID_STRICT,
+	ID_EXPLAIN, ID_COLOR, ID_PERF,
 };
 
 static const struct option options[] = {
-	{ 'i', "input", "FILE", "recording to read: any perf.data, '-' a stream (default perf.data)", 0, ID_INPUT, "What to read", "file" },
-	{ 0, "salvage", NULL, "skip what is damaged", 0, ID_SALVAGE, NULL, NULL },
-	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, ID_SYMFS, NULL, "file" },
-	{ 'j', "jobs", "N", "threads for reading names (default: one a CPU)", OPTION_EXPERT, ID_JOBS, NULL, NULL },
+	SELECT_INPUT_OPTIONS,
 	{ 0, "format", "text|json|tsv", "how to write it (default text)", 0, ID_FORMAT, "What to show", "text|json|tsv" },
 	{ 's', "sort", "KEYS", "rows by symbol,dso,comm,pid,tid,cpu,srcline,event\n(default symbol; comm,dso,symbol where there are several processes)", 0,
 	  ID_SORT, NULL, NULL },
@@ -32,23 +28,14 @@ static const struct option options[] = {
 	{ 'F', "fields", "COLUMNS", "these columns alone: rank,self,range,total,samples,run,workload,worst_case,\ndeff,visits,flags", 0, ID_FIELDS, NULL, NULL },
 	{ 0, "wide", NULL, "every interval beside its row, however narrow the terminal", 0, ID_WIDE, NULL, NULL },
 	{ 0, "explain", "SYMBOL", "all that is known of one function's figures", 0, ID_EXPLAIN, NULL, NULL },
-	{ 0, "inline", NULL, "inline functions as frames of their own (default)", OPTION_NEGATABLE, ID_INLINE, NULL, NULL },
-	{ 0, "demangle", NULL, "names as in the source (default)", OPTION_NEGATABLE, ID_DEMANGLE, NULL, NULL },
 	{ 0, "idle", NULL, "show idle samples as rows", 0, ID_IDLE, NULL, NULL },
 	{ 0, "color", "WHEN", "auto, always or never", OPTION_OPTIONAL, ID_COLOR, NULL, "auto|always|never" },
-	{ 'c', "comms", "COMMS", "samples of these commands only", 0, ID_COMMS, "Which samples", NULL },
-	{ 0, "pid", "LIST", "samples of these processes only", 0, ID_PID, NULL, "pid" },
-	{ 0, "tid", "LIST", "samples of these threads only", 0, ID_TID, NULL, NULL },
-	{ 'C', "cpu", "CPUS", "samples on these CPUs only", 0, ID_CPU, NULL, NULL },
-	{ 0, "time", "A,B", "samples between A and B: +14,+16 (seconds from the start), 14:02:25,14:02:30\n(UTC), timestamps as script prints them, 10%,20%", 0,
-	  ID_TIME, NULL, NULL },
-	{ 'd', "dsos", "DSOS", "rows of these binaries only", 0, ID_DSOS, NULL, NULL },
-	{ 'S', "symbols", "SYMBOLS", "rows of these functions only", 0, ID_SYMBOLS, NULL, NULL },
+	SELECT_SAMPLE_OPTIONS,
+	SELECT_ID_OPTIONS,
 	{ 0, "confidence", "C", "of every interval: 0.95, or 95% (default 0.95)", 0, ID_CONFIDENCE, "What is honest", NULL },
 	{ 0, "max-loss", "PCT", "CARE above this loss (default 1%)", 0, ID_MAX_LOSS, NULL, NULL },
 	{ 0, "strict", NULL, "status 5 above that loss, or where no ranking can be given", 0, ID_STRICT, NULL, NULL },
-	{ 'f', "force", NULL, "", OPTION_IGNORED, ID_PERF, "From perf", NULL },
-	{ 0, "stdio", NULL, "", OPTION_IGNORED, ID_PERF, NULL, NULL },
+	{ 0, "stdio", NULL, "", OPTION_IGNORED, ID_PERF, "From perf", NULL },
 	{ 0, "no-source", NULL, "", OPTION_IGNORED, ID_PERF, NULL, NULL },
 	{ 0, "header", NULL, "", OPTION_IGNORED, ID_PERF, NULL, NULL },
 	{ 'n', "show-nr-samples", NULL, "use -F rank,self,range,samples", OPTION_REFUSED, ID_PERF, NULL, NULL },
@@ -73,12 +60,10 @@ static const struct option options[] = {
 };
 
 struct choices {
-	struct load_options load;
+	struct selection selection;
 	struct report_options report;
-	const char *format, *time, *explain;
+	const char *format, *explain;
 	struct buf fields;
-	char **comms, **dsos, **symbols; // NULL-terminated
-	size_t comm_count, dso_count, symbol_count;
 	enum color_mode color;
 	bool wide, strict;
 };
@@ -116,7 +101,7 @@ static bool set_keys(struct choices *c, const struct option_value *v, struct err
 			add_key(c, key);
 			continue;
 		}
-		const char *closest = option_closest(words[i], key_words);
+		const char *closest = closest_word(words[i], key_words);
 		if (closest != NULL)
 			good = err_set(err, STATUS_USAGE, "%s: no key '%s'; did you mean %s?", v->spelled, words[i], closest);
 		else
@@ -190,43 +175,6 @@ static bool set_share(const struct option_value *v, double bare_unit, double min
 	return true;
 }
 
-static bool set_ids(const struct option_value *v, struct report_filter *filter, enum id id, struct err *err)
-{
-	size_t count;
-	char **words = value_words(v->value, ", \n", &count);
-	bool good = count > 0 || err_set(err, STATUS_USAGE, "%s: no number given", v->spelled);
-	for (size_t i = 0; i < count && good; i++) {
-		uint64_t number;
-		good = value_u64(words[i], 0, INT32_MAX, v->spelled, &number, err);
-		if (good && id == ID_PID)
-			vec_push(&filter->pids, (int32_t)number);
-		else if (good)
-			vec_push(&filter->tids, (int32_t)number);
-	}
-	value_words_free(words, count);
-	return good;
-}
-
-static bool set_cpus(const struct option_value *v, struct report_filter *filter, struct err *err)
-{
-	uint32_t *cpus;
-	size_t count;
-	if (!value_list(v->value, 1 << 20, v->spelled, &cpus, &count, err))
-		return false;
-	for (size_t i = 0; i < count; i++)
-		vec_push(&filter->cpus, cpus[i]);
-	free(cpus);
-	return true;
-}
-
-static void set_words(const struct option_value *v, char ***words, size_t *count)
-{
-	value_words_free(*words, *count);
-	char **split = value_words(v->value, ",", count);
-	*words = mem_resize(split, *count + 1, sizeof(char *));
-	(*words)[*count] = NULL;
-}
-
 static bool set_color(struct choices *c, const struct option_value *v, struct err *err)
 {
 	const char *when = v->value != NULL ? v->value : "always";
@@ -250,11 +198,6 @@ static bool set_number(struct choices *c, const struct option_value *v, struct e
 			return false;
 		c->report.top = number;
 		return true;
-	case ID_JOBS:
-		if (!value_u64(v->value, 0, 4096, v->spelled, &number, err))
-			return false;
-		c->load.jobs = (unsigned)number;
-		return true;
 	case ID_LIMIT:
 		return value_double(v->value, 0, 100, v->spelled, &c->report.percent_limit, err);
 	case ID_CONFIDENCE:
@@ -264,31 +207,9 @@ static bool set_number(struct choices *c, const struct option_value *v, struct e
 	}
 }
 
-static bool set_samples(struct choices *c, const struct option_value *v, struct err *err)
-{
-	switch ((enum id)v->id) {
-	case ID_COMMS:
-		set_words(v, &c->comms, &c->comm_count);
-		return true;
-	case ID_DSOS:
-		set_words(v, &c->dsos, &c->dso_count);
-		return true;
-	case ID_SYMBOLS:
-		set_words(v, &c->symbols, &c->symbol_count);
-		return true;
-	case ID_CPU:
-		return set_cpus(v, &c->report.filter, err);
-	default:
-		return set_ids(v, &c->report.filter, (enum id)v->id, err);
-	}
-}
-
 static bool set_option(struct choices *c, const struct option_value *v, struct err *err)
 {
 	switch ((enum id)v->id) {
-	case ID_INPUT: return c->load.input = v->value, true;
-	case ID_SALVAGE: return c->load.salvage = true;
-	case ID_SYMFS: return c->load.symfs = v->value, true;
 	case ID_FORMAT: return c->format = v->value, true;
 	case ID_SORT: return set_keys(c, v, err);
 	case ID_CHILDREN: return c->report.children = !v->negated, true;
@@ -296,14 +217,10 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	case ID_FIELDS: return set_fields(c, v);
 	case ID_WIDE: return c->wide = true;
 	case ID_EXPLAIN: return c->explain = v->value, true;
-	case ID_INLINE: return c->load.inlines = c->report.inlines = !v->negated, true;
-	case ID_DEMANGLE: return c->load.demangle = !v->negated, true;
 	case ID_IDLE: return c->report.idle = true;
 	case ID_COLOR: return set_color(c, v, err);
-	case ID_TIME: return c->time = v->value, true;
 	case ID_STRICT: return c->strict = true;
-	case ID_COMMS: case ID_DSOS: case ID_SYMBOLS: case ID_CPU: case ID_PID: case ID_TID: return set_samples(c, v, err);
-	case ID_TOP: case ID_JOBS: case ID_LIMIT: case ID_CONFIDENCE: case ID_MAX_LOSS: return set_number(c, v, err);
+	case ID_TOP: case ID_LIMIT: case ID_CONFIDENCE: case ID_MAX_LOSS: return set_number(c, v, err);
 	case ID_PERF: return true;
 	}
 	return true;
@@ -314,18 +231,16 @@ static bool parse(struct choices *c, int argc, char **argv, struct err *err)
 	struct option_parser parser;
 	struct option_value value;
 	option_parser_init(&parser, options, argc, argv, false);
-	while (option_next(&parser, &value, err))
-		if (!set_option(c, &value, err))
+	while (option_next(&parser, &value, err)) {
+		if (select_take(&c->selection, &value, err))
+			continue;
+		if (err->status != STATUS_OK || !set_option(c, &value, err))
 			return false;
+	}
 	if (err->status != STATUS_OK)
 		return false;
-	if (parser.next < argc && parser.next + 1 == argc && strcmp(c->load.input, "perf.data") == 0)
-		c->load.input = argv[parser.next]; // report FILE
-	else if (parser.next < argc)
-		return err_set(err, STATUS_USAGE, "one recording at a time: what is '%s'? (-i FILE)", argv[parser.next]);
-	c->report.filter.comms = (const char *const *)c->comms;
-	c->report.filter.dsos = (const char *const *)c->dsos;
-	c->report.filter.symbols = (const char *const *)c->symbols;
+	if (parser.next < argc)
+		return err_set(err, STATUS_USAGE, "what is '%s'? (a recording is named with -i FILE)", argv[parser.next]);
 	return true;
 }
 
@@ -335,7 +250,7 @@ static const struct exporter *find_exporter(const char *format, struct err *err)
 	for (size_t i = 0; formats[i] != NULL; i++)
 		if (strcmp(formats[i], format) == 0)
 			return exporter_find(format);
-	const char *closest = option_closest(format, formats);
+	const char *closest = closest_word(format, formats);
 	if (closest != NULL)
 		err_set(err, STATUS_USAGE, "--format: no format '%s'; did you mean %s?", format, closest);
 	else
@@ -405,10 +320,10 @@ static bool run_choices(struct choices *c, struct err *err)
 		return false;
 	struct profile profile;
 	struct report report = { 0 };
-	bool good = load_profile(&profile, &c->load, err);
-	if (good && c->time != NULL)
-		good = time_range_parse(c->time, &profile, &c->report.filter.from_ns, &c->report.filter.to_ns, err);
+	bool good = select_load(&c->selection, &profile, err);
 	if (good) {
+		c->report.filter = c->selection.filter;
+		c->report.inlines = c->selection.load.inlines;
 		good = report_build(&report, &profile, &c->report, err) && write_report(c, exporter, &report, err);
 		if (good && c->strict)
 			good = is_honest(&report, err);
@@ -421,20 +336,13 @@ static bool run_choices(struct choices *c, struct err *err)
 static int run(int argc, char **argv)
 {
 	struct err err = { 0 };
-	struct choices c = { .load = load_defaults(), .report = report_defaults(), .format = "text" };
-	if (c.load.input == NULL)
-		c.load.input = "perf.data";
-	c.report.inlines = c.load.inlines;
+	struct choices c = { .report = report_defaults(), .format = "text" };
+	select_init(&c.selection);
 	bool good = parse(&c, argc, argv, &err) && run_choices(&c, &err);
 	if (!good)
 		log_error("%s", err.text);
-	value_words_free(c.comms, c.comm_count);
-	value_words_free(c.dsos, c.dso_count);
-	value_words_free(c.symbols, c.symbol_count);
+	select_release(&c.selection);
 	vec_release(&c.report.keys);
-	vec_release(&c.report.filter.pids);
-	vec_release(&c.report.filter.tids);
-	vec_release(&c.report.filter.cpus);
 	buf_release(&c.fields);
 	return good ? STATUS_OK : (int)err.status;
 }
