@@ -35,8 +35,11 @@ struct event_options {
 	uint64_t period;                 // when not is_freq; ns for clocks
 	uint64_t frequency;
 	bool is_freq;
-	uint32_t stack_bytes;            // 0: no copy
+	bool is_default_rate;            // nobody asked for this rate: events other than clocks take the like frequency, tracepoints and
+	                                 // breakpoints every one
+	uint32_t stack_bytes;            // 0: no copy; else a multiple of 8 up to 65,528
 	bool user_regs;
+	uint64_t user_regs_mask;         // 0: all general registers of this machine
 	bool kernel_callchain, user_callchain; // --call-graph fp: both
 	bool exclude_user, exclude_kernel;     // --all-kernel, --all-user; modifiers of an event come on top
 	bool sideband;                   // mmap2, comm, task, build_id, ksymbol: on a DUMMY event
@@ -45,7 +48,13 @@ struct event_options {
 	uint32_t wakeup_watermark;       // 0: a quarter of the ring
 };
 
-struct event_fd { int fd; uint64_t id; uint32_t event; /* index into events, or EVENT_SIDEBAND */ uint32_t cpu_index; int32_t tid; };
+struct event_fd {
+	int fd;
+	uint64_t id;
+	uint32_t event;     // index into events, or EVENT_SIDEBAND
+	uint32_t cpu_index; // of target->cpus, and of its ring; SCOPE_THREAD: of its ring
+	int32_t tid;        // -1: any
+};
 enum { EVENT_SIDEBAND = 0xfffffffe };
 
 struct event_opened { // one event of the command line as it was got
@@ -55,6 +64,11 @@ struct event_opened { // one event of the command line as it was got
 	int32_t group_leader;            // index into events; -1: none
 	uint32_t group_members;
 	bool samples;                    // false: read with its leader only
+	bool is_clock;                   // as opened, so after a fallback to cpu-clock too
+	uint32_t *cpus;                  // of its PMU; owned
+	size_t cpu_count;                // 0: every CPU
+	char *filter;                    // owned; NULL: none
+	bool is_proven;                  // opened at least once: its attr is final
 };
 
 struct event_decision { char text[256]; }; // "cpu-clock (this VM counts no cycles)", "inherit with group reads is refused before 6.12: …"
@@ -66,11 +80,15 @@ struct event_set {
 	VEC(struct event_decision) decisions;
 	struct perf_event_attr sideband_attr;
 	bool has_sideband, has_format_lost, has_build_ids;
+	bool is_enabled;                 // threads added later start at once
+	size_t ring_bytes;               // as mapped
 };
 
 // Opens everything disabled (unless enable_on_exec). On failure nothing stays open; STATUS_HOST names the setting and the command that
-// changes it, STATUS_USAGE the event that does not exist. Features the kernel lacks (build_id, FORMAT_LOST, sigtrap …) are given up one
-// by one. The fd budget is computed first and RLIMIT_NOFILE raised where allowed; too many fds are STATUS_HOST with the product.
+// changes it. Features the kernel lacks (build_id, FORMAT_LOST, ksymbol, reads in samples of inherited events …) are given up one by one.
+// The fd budget is computed first (the caller raises RLIMIT_NOFILE by event_set_fd_need); too many fds are STATUS_HOST with the product.
+// Clocks always sample by a fixed period: of a frequency, its inverse. Poll the ring's fd; it belongs to the first task of a CPU, and
+// hangs up (POLLHUP) when that task ends, though the ring goes on for the others.
 bool event_set_open(struct event_set *set, const struct event_specs *specs, const struct event_target *target,
                     const struct event_options *options, struct err *err);
 // Adds events for a further thread (SCOPE_TASK, SCOPE_THREAD) to the rings that exist. ESRCH is not an error.

@@ -17,6 +17,7 @@ struct ring {
 	uint64_t tail;    // read so far; given back by ring_release_read
 	uint32_t cpu;     // UINT32_MAX: a thread's own ring
 	int fd;           // to poll; owned by the event set
+	uint32_t slot;    // cpu_index of the event_fds that write here
 	uint64_t *wrapped; // copy of a record that wraps around the end, 64 KiB
 	uint64_t last_time_ns; // of the newest record merge_pass took: what a record without a time of its own counts as
 };

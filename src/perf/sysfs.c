@@ -182,3 +182,31 @@ bool tracefs_path(const struct event_host *host, char *path, size_t size, struct
 	}
 	return err_set(err, STATUS_HOST, "tracepoints need tracefs, which is not mounted here: mount -t tracefs nodev /sys/kernel/tracing");
 }
+
+static size_t read_start(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd >= 0 ? read(fd, text, size - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return got > 0 ? (size_t)got : 0;
+}
+
+long kernel_number(const char *path, long missing)
+{
+	char text[64], *end;
+	read_start(path, text, sizeof(text));
+	long value = strtol(text, &end, 10);
+	return end == text ? missing : value;
+}
+
+bool host_is_virtual(void)
+{
+	char text[8192]; // the first CPU's paragraph is shorter
+	read_start("/proc/cpuinfo", text, sizeof(text));
+	char *end = strstr(text, "\n\n");
+	if (end != NULL)
+		*end = '\0';
+	return strstr(text, " hypervisor") != NULL;
+}

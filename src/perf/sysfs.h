@@ -25,4 +25,9 @@ bool sysfs_has_core_pmu(const struct event_host *host);
 // The mount point of tracefs (or DEBUGFS/tracing); false with STATUS_HOST: not mounted, and how to mount it.
 bool tracefs_path(const struct event_host *host, char *path, size_t size, struct err *err);
 
+// The number in a one-line file (/proc/sys/kernel/perf_event_paranoid and the like); `missing` when there is none.
+long kernel_number(const char *path, long missing);
+// Whether the first CPU says that it is a virtual one ("hypervisor" among its flags).
+bool host_is_virtual(void);
+
 #endif
