@@ -199,14 +199,17 @@ uint64_t procfs_stack_top(int32_t pid, uint64_t sp)
 {
 	struct proc_lines lines;
 	struct proc_mapping mapping;
-	char path[64];
+	char path[64], name[8];
 	uint64_t top = 0;
 	size_t length;
 
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
 	if (!proc_lines_open(&lines, path))
 		return 0;
-	for (char *line; top == 0 && (line = proc_lines_next(&lines, &length)) != NULL;) {
+	enum proc_queried queried = proc_mapping_query(lines.fd, PROC_QUERY_COVERING, sp, &mapping, name, sizeof(name));
+	if (queried == PROC_QUERIED)
+		top = mapping.end;
+	for (char *line; queried == PROC_QUERY_UNSUPPORTED && top == 0 && (line = proc_lines_next(&lines, &length)) != NULL;) {
 		if (!proc_mapping_parse(line, &mapping) || sp >= mapping.end)
 			continue;
 		if (sp < mapping.start)

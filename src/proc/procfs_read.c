@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -185,6 +186,42 @@ bool proc_mapping_parse(char *line, struct proc_mapping *out)
 	out->path = at;
 	unescape_newlines(at);
 	return true;
+}
+
+// struct procmap_query and its flags, which older kernel headers lack.
+struct procmap_query_request {
+	uint64_t size, query_flags, query_addr;
+	uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+	uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
+	uint64_t vma_name_addr, build_id_addr;
+};
+#define PROCMAP_QUERY_REQUEST _IOWR('f', 17, struct procmap_query_request)
+enum { QUERY_READABLE = 1, QUERY_WRITABLE = 2, QUERY_EXECUTABLE = 4, QUERY_SHARED = 8, QUERY_COVERING_OR_NEXT = 16 };
+
+enum proc_queried proc_mapping_query(int maps_fd, enum proc_query query, uint64_t addr, struct proc_mapping *out, char *name, size_t size)
+{
+	struct procmap_query_request request = {
+		.size = sizeof(request), .query_addr = addr, .vma_name_addr = (uint64_t)(uintptr_t)name, .vma_name_size = (uint32_t)size,
+		.query_flags = query == PROC_QUERY_NEXT_EXECUTABLE ? QUERY_EXECUTABLE | QUERY_COVERING_OR_NEXT : 0,
+	};
+
+	name[0] = '\0';
+	if (ioctl(maps_fd, PROCMAP_QUERY_REQUEST, &request) != 0 && errno == ENAMETOOLONG) {
+		request.vma_name_addr = request.vma_name_size = 0;
+		name[0] = '\0';
+		if (ioctl(maps_fd, PROCMAP_QUERY_REQUEST, &request) != 0)
+			return errno == ENOENT || errno == ESRCH ? PROC_QUERY_NONE : PROC_QUERY_UNSUPPORTED;
+	} else if (request.vma_end == 0) {
+		return errno == ENOENT || errno == ESRCH ? PROC_QUERY_NONE : PROC_QUERY_UNSUPPORTED;
+	}
+	name[size - 1] = '\0';
+	*out = (struct proc_mapping){
+		.start = request.vma_start, .end = request.vma_end, .pgoff = request.vma_offset, .inode = request.inode, .major = request.dev_major,
+		.minor = request.dev_minor, .is_shared = (request.vma_flags & QUERY_SHARED) != 0, .path = name,
+		.protection = (uint32_t)((request.vma_flags & QUERY_READABLE ? PROT_READ : 0) | (request.vma_flags & QUERY_WRITABLE ? PROT_WRITE : 0) |
+		                         (request.vma_flags & QUERY_EXECUTABLE ? PROT_EXEC : 0)),
+	};
+	return PROC_QUERIED;
 }
 
 bool proc_stat_parse(const char *text, struct proc_stat *out)

@@ -36,6 +36,13 @@ struct proc_mapping {
 };
 bool proc_mapping_parse(char *line, struct proc_mapping *out); // false: not such a line
 
+// Asks for one mapping instead of reading all: PROCMAP_QUERY of include/uapi/linux/fs.h (6.11), on an open /proc/PID/maps.
+enum proc_query { PROC_QUERY_COVERING, PROC_QUERY_NEXT_EXECUTABLE }; // the one that holds `addr`; the first with PROT_EXEC that ends behind it
+enum proc_queried { PROC_QUERIED, PROC_QUERY_NONE, PROC_QUERY_UNSUPPORTED };
+// out->path is `name` (size bytes): as the kernel has it, without escapes; "" when it is longer. The [vsyscall] page is never found:
+// it belongs to no process.
+enum proc_queried proc_mapping_query(int maps_fd, enum proc_query query, uint64_t addr, struct proc_mapping *out, char *name, size_t size);
+
 // Fields 4, 9, 14 and 15 of /proc/PID/stat (proc_pid_stat(5)): the command's name may hold blanks and parentheses.
 struct proc_stat { int32_t parent_pid; uint32_t flags; uint64_t user_ticks, system_ticks; };
 bool proc_stat_parse(const char *text, struct proc_stat *out);

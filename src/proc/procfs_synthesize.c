@@ -92,17 +92,63 @@ static void add_mapping(struct buf *out, int32_t pid, const struct proc_mapping 
 	record_end(out, start, trailer);
 }
 
+// Beyond so many bytes of maps (some 5,000 mappings) the few that hold code are asked for one by one, where the kernel can: a runtime may
+// have a million.
+enum { MAPS_READ_MAX = 512 * 1024 };
+
+// The [vsyscall] page stands in every maps of x86-64 but is no process's own, so that asking never finds it: taken from our own maps.
+static void add_vsyscall(struct buf *out, int32_t pid, const struct trailer *trailer)
+{
+	struct proc_lines lines;
+	struct proc_mapping mapping;
+	char *line;
+	size_t length;
+
+	if (!proc_lines_open(&lines, "/proc/self/maps"))
+		return;
+	while ((line = proc_lines_next(&lines, &length)) != NULL)
+		if (length > 10 && strcmp(line + length - 10, "[vsyscall]") == 0 && proc_mapping_parse(line, &mapping))
+			add_mapping(out, pid, &mapping, trailer);
+	proc_lines_close(&lines);
+}
+
+static bool query_the_rest(struct buf *out, int32_t pid, int maps_fd, uint64_t from, const struct trailer *trailer)
+{
+	struct proc_mapping mapping;
+	char name[NAME_BYTES_MAX];
+	enum proc_queried queried;
+
+	while ((queried = proc_mapping_query(maps_fd, PROC_QUERY_NEXT_EXECUTABLE, from, &mapping, name, sizeof(name))) == PROC_QUERIED && mapping.end > from) {
+		add_mapping(out, pid, &mapping, trailer);
+		from = mapping.end;
+	}
+	if (queried == PROC_QUERY_NONE)
+		add_vsyscall(out, pid, trailer);
+	return queried != PROC_QUERY_UNSUPPORTED;
+}
+
 static void add_mappings(struct buf *out, int32_t pid, const struct trailer *trailer)
 {
 	struct proc_lines lines;
 	struct proc_mapping mapping;
 	char path[64], *line;
 	size_t length;
+	bool may_query = true;
 
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
 	if (!proc_lines_open(&lines, path))
 		return; // another user's, or gone: what is known of it stands
 	while ((line = proc_lines_next(&lines, &length)) != NULL) {
+		if (may_query && lines.bytes_read > MAPS_READ_MAX && proc_mapping_parse(line, &mapping)) {
+			size_t before = out->size;
+			if (query_the_rest(out, pid, lines.fd, mapping.start, trailer))
+				break;
+			out->size = before;
+			may_query = false;
+			if ((mapping.protection & PROT_EXEC) != 0)
+				add_mapping(out, pid, &mapping, trailer);
+			continue;
+		}
 		// "55e0c5a00000-55e0c5a02000 r-xp …": most lines map no code, and are not worth parsing.
 		const char *blank = memchr(line, ' ', length);
 		if (blank != NULL && length - (size_t)(blank - line) > 4 && blank[3] == 'x' && proc_mapping_parse(line, &mapping))

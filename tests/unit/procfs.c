@@ -353,6 +353,59 @@ static void records_of_ourselves(int32_t worker)
 	buf_release(&out);
 }
 
+static unsigned executable_count(const struct buf *out)
+{
+	unsigned count = 0;
+	for (size_t at = 0; at < out->size; at += ((const struct perf_event_header *)(const void *)(out->data + at))->size)
+		count += ((const struct perf_event_header *)(const void *)(out->data + at))->type == PERF_RECORD_MMAP2;
+	return count;
+}
+
+// 30,000 mappings, a few of them code at either end and in the middle: all of the code is found, whatever way is taken.
+static void records_of_many_mappings(void)
+{
+	enum { COUNT = 30000 };
+	struct buf few = { 0 }, many = { 0 };
+	struct proc_lines lines;
+	struct proc_mapping mapping;
+	size_t length, mappings = 0;
+	unsigned code = 0;
+	char *line, name[256];
+
+	procfs_synthesize(getpid(), false, NULL, 0, &few);
+	uint8_t *area = mmap(NULL, (size_t)COUNT * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	bool made = area != MAP_FAILED;
+	for (size_t i = 0; made && i < COUNT; i++)
+		made = mprotect(area + i * 4096, 4096, i % 1000 == 500 ? PROT_READ | PROT_EXEC : i % 2 ? PROT_READ : PROT_NONE) == 0;
+	if (!made) {
+		skip("vm.max_map_count is small", "a process with 30,000 mappings");
+	} else {
+		procfs_synthesize(getpid(), false, NULL, 0, &many);
+		is_u64(executable_count(&many) + 0u, executable_count(&few) + COUNT / 1000, "a process with 30,000 mappings: those of code are found");
+		proc_lines_open(&lines, "/proc/self/maps");
+		while ((line = proc_lines_next(&lines, &length)) != NULL)
+			mappings += proc_mapping_parse(line, &mapping), code += (mapping.protection & PROT_EXEC) != 0 && strcmp(mapping.path, "[vsyscall]") != 0;
+		ok(mappings > COUNT && code >= COUNT / 1000, "as maps itself says: %u of %zu", code, mappings);
+		uint64_t at = (uint64_t)(uintptr_t)(area + 500 * 4096 + 12);
+		is_u64(procfs_stack_top(getpid(), at), (at & ~4095ull) + 4096, "the end of the mapping that holds an address");
+		enum proc_queried queried = proc_mapping_query(lines.fd, PROC_QUERY_COVERING, (uint64_t)(uintptr_t)executable_count, &mapping, name, sizeof(name));
+		if (queried == PROC_QUERY_UNSUPPORTED)
+			skip("the kernel is older than 6.11", "a mapping asked for");
+		else
+			ok(queried == PROC_QUERIED && mapping.path[0] == '/' && mapping.inode != 0 && (mapping.protection & PROT_EXEC) != 0, "a mapping asked for: %s", mapping.path);
+		char tiny[4];
+		ok(queried == PROC_QUERY_UNSUPPORTED || (proc_mapping_query(lines.fd, PROC_QUERY_COVERING, (uint64_t)(uintptr_t)executable_count, &mapping, tiny, sizeof(tiny)) ==
+		   PROC_QUERIED && tiny[0] == '\0' && mapping.inode != 0), "with no room for its name");
+		ok(proc_mapping_query(lines.fd, PROC_QUERY_COVERING, 8, &mapping, name, sizeof(name)) != PROC_QUERIED, "nothing at address 8");
+		proc_lines_close(&lines);
+		ok(proc_mapping_query(-1, PROC_QUERY_COVERING, 8, &mapping, name, sizeof(name)) == PROC_QUERY_UNSUPPORTED, "of no file");
+	}
+	if (area != MAP_FAILED)
+		munmap(area, (size_t)COUNT * 4096);
+	buf_release(&few);
+	buf_release(&many);
+}
+
 // Processes that come and go while everything is read: whatever is there, the records are whole.
 static void records_of_a_storm(void)
 {
@@ -460,6 +513,7 @@ int main(void)
 	lists();
 	namespaces();
 	records_of_ourselves(worker);
+	records_of_many_mappings();
 	records_of_a_storm();
 	kernels();
 	is_u64(open_fds(), before, "no descriptor is left open");
