@@ -158,7 +158,9 @@ void text_explain(struct text *t, const char *symbol)
 			continue;
 		buf_string(t->out, "\n");
 		text_label(t, row, 0);
-		if (row->rank_lo > 0)
+		if (row->rank_lo > 0 && row->rank_lo == row->rank_hi)
+			buf_printf(t->out, "rank  %u of %zu by %s\n", row->rank_lo, t->event->function_count, t->children ? "total" : "self");
+		else if (row->rank_lo > 0)
 			buf_printf(t->out, "rank  %u-%u of %zu by %s\n", row->rank_lo, row->rank_hi, t->event->function_count, t->children ? "total" : "self");
 		explain_measure(t, "self ", row, &row->self);
 		explain_measure(t, "total", row, &row->total);

@@ -30,6 +30,9 @@ double ceil_to(double value, int decimals);
 void text_short_percent(struct buf *out, double share);
 // "0.11%", "3.0%", "12.0%".
 void text_loss_percent(struct buf *out, double share);
+void text_seconds(struct buf *out, double seconds); // "30 s", "0.3 s"
+// Of the rows shown that have too few, inside or outside; UINT64_MAX: none.
+uint64_t text_fewest_visits(const struct text *t);
 // "45 s", "13 min", "2.3 h".
 void text_time(struct buf *out, double seconds);
 // Escaped for a terminal; at most `columns` wide, the middle cut out ("…") where it is longer. Returns the columns written.

@@ -59,6 +59,25 @@ void text_loss_percent(struct buf *out, double share)
 		buf_printf(out, percent >= 0.995 ? "%.1f%%" : "%.2f%%", percent);
 }
 
+void text_seconds(struct buf *out, double seconds)
+{
+	buf_printf(out, seconds < 9.95 ? "%.1f s" : "%.0f s", seconds);
+}
+
+uint64_t text_fewest_visits(const struct text *t)
+{
+	uint64_t fewest = UINT64_MAX;
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct report_row *row = &t->event->rows.data[i];
+		const struct row_measure *m = text_measure(t, row);
+		if ((row->flags & ROW_FEW) == 0)
+			continue;
+		uint64_t visits = m->visits_outside > 0 && m->visits_outside < m->visits ? m->visits_outside : m->visits;
+		fewest = visits < fewest ? visits : fewest;
+	}
+	return fewest;
+}
+
 void text_time(struct buf *out, double seconds)
 {
 	if (seconds < 90)
@@ -165,7 +184,7 @@ const struct row_measure *text_measure(const struct text *t, const struct report
 
 const char *text_mark(const struct report_row *row)
 {
-	return row->flags & ROW_ALIASING ? "!" : row->flags & ROW_TREND ? "^" : row->flags & ROW_TIED_LOSS ? "*" : row->flags & ROW_FEW ? "~" : "";
+	return row->flags & ROW_ALIASING ? "!" : row->flags & ROW_FEW ? "~" : row->flags & ROW_TREND ? "^" : row->flags & ROW_TIED_LOSS ? "*" : "";
 }
 
 // ---------------------------------------------------------------- what a row is
@@ -206,10 +225,13 @@ static void trim(struct buf *out)
 static void write_symbol(struct text *t, const struct report_row *row, size_t left)
 {
 	const char *name = row->keys[KEY_SYMBOL], *dso = row->keys[KEY_DSO] != NULL ? row->keys[KEY_DSO] : "";
-	struct buf place = { 0 };
-	if (*dso != '\0' && !(row->is_unresolved && strcmp(dso, name) == 0)) {
+	struct buf place = { 0 }, escaped = { 0 };
+	escape_terminal(&escaped, name, strlen(name));
+	size_t wanted = utf8_columns(buf_text(&escaped), escaped.size) + 4, third = left / 3 > 12 ? left / 3 : 12;
+	buf_release(&escaped);
+	if (*dso != '\0' && !(row->is_unresolved && strcmp(dso, name) == 0)) { // the dso has what the name leaves, a third at least
 		buf_string(&place, "  (");
-		text_name(&place, dso, left / 3 > 12 ? left / 3 : 12);
+		text_name(&place, dso, left > wanted + third ? left - wanted : third);
 		buf_byte(&place, ')');
 	}
 	size_t taken = utf8_columns(buf_text(&place), place.size);

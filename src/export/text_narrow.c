@@ -95,7 +95,8 @@ static void write_reason_of_no_ranking(struct text *t)
 		text_loss_percent(t->out, fmax(e->lost_share, dropped));
 		buf_string(t->out, "; the rows are bounds, in no order that holds");
 	} else if (e->n < 100) {
-		buf_printf(t->out, ": %.0f sample%s, fewer than 100: run only", e->n, e->n == 1 ? "" : "s");
+		buf_printf(t->out, e->is_weighted ? ": as good as %.0f sample%s, fewer than 100: run only" : ": %.0f sample%s, fewer than 100: run only", e->n,
+		           round(e->n) == 1 ? "" : "s");
 	} else {
 		buf_string(t->out, ": shares from ");
 		text_short_percent(t->out, e->multiplexed);
@@ -126,12 +127,14 @@ static void write_verdict(struct text *t)
 		}
 		write_swaps(t, certain);
 	} else if (certain == 0) {
-		buf_printf(t->out, ". No firm order in these %.0f s", t->report->seconds);
+		buf_string(t->out, ". No firm order in these ");
+		text_seconds(t->out, t->report->seconds);
 	} else {
 		buf_string(t->out, ". ");
 		write_certain(t->out, certain);
-		buf_printf(t->out, certain == 1 ? " holds for these %.0f s; below that, no firm order" :
-		           " hold for these %.0f s; below that, no firm order", t->report->seconds);
+		buf_string(t->out, certain == 1 ? " holds for these " : " hold for these ");
+		text_seconds(t->out, t->report->seconds);
+		buf_string(t->out, "; below that, no firm order");
 	}
 	buf_byte(t->out, '\n');
 }
@@ -151,11 +154,13 @@ static void write_cpu(struct text *t)
 		buf_string(t->out, "; user ");
 	}
 	text_short_percent(t->out, e->user_share);
-	buf_string(t->out, e->source->excludes_kernel ? " (kernel not sampled), unresolved " : ", kernel ");
-	if (!e->source->excludes_kernel) {
+	if (e->source->excludes_kernel) {
+		buf_string(t->out, " (kernel not sampled)");
+	} else {
+		buf_string(t->out, ", kernel ");
 		text_short_percent(t->out, e->kernel_share);
-		buf_string(t->out, e->unresolved_share > 0.05 ? ", UNRESOLVED " : ", unresolved ");
 	}
+	buf_string(t->out, e->unresolved_share > 0.05 ? ", UNRESOLVED " : ", unresolved ");
 	text_short_percent(t->out, e->unresolved_share);
 	buf_byte(t->out, '\n');
 	if (e->idle_excluded > 0) {
@@ -236,8 +241,11 @@ static void write_samples(struct text *t)
 	} else if (e->source->is_freq && e->source->frequency > 0) {
 		buf_printf(t->out, ", at %llu Hz", (unsigned long long)e->source->frequency);
 	} else if (e->source->period > 0) {
-		buf_string(t->out, ", one per ");
-		text_count(t->out, (double)e->source->period);
+		buf_string(t->out, e->source->period == 1 ? ", every event" : ", one per ");
+		if (e->source->period > 1) {
+			text_count(t->out, (double)e->source->period);
+			buf_string(t->out, " events");
+		}
 	}
 	write_missing(t);
 	buf_byte(t->out, '\n');
@@ -332,20 +340,6 @@ static bool any_shown(const struct text *t, unsigned flag, bool only_others)
 	return false;
 }
 
-static uint64_t fewest_visits(const struct text *t)
-{
-	uint64_t fewest = UINT64_MAX;
-	for (size_t i = 0; i < t->shown; i++) {
-		const struct report_row *row = &t->event->rows.data[i];
-		const struct row_measure *m = text_measure(t, row);
-		if ((row->flags & ROW_FEW) == 0)
-			continue;
-		fewest = m->visits < fewest ? m->visits : fewest;
-		fewest = m->visits_outside < fewest ? m->visits_outside : fewest;
-	}
-	return fewest;
-}
-
 static void write_odds(struct text *t)
 {
 	double conf = t->report->options.confidence;
@@ -361,11 +355,11 @@ static void write_range(struct text *t)
 	const char *what = t->children ? "total" : "self";
 	double seconds = t->report->seconds;
 	bool few = any_shown(t, ROW_FEW | ROW_RUN_ONLY, false), firm = any_shown(t, ROW_FEW | ROW_RUN_ONLY, true);
-	if (t->shown == 0)
-		return;
 	head(t, "range");
 	if (!firm) {
-		buf_printf(t->out, "%s %% in these %.0f s%s\n", what, seconds, e->is_lossy ? ", whatever the lost samples were" : "");
+		buf_printf(t->out, "%s %% in these ", what);
+		text_seconds(t->out, seconds);
+		buf_string(t->out, e->is_lossy ? ", whatever the lost samples were\n" : "\n");
 	} else if (e->is_lossy) {
 		buf_printf(t->out, "where %s %% would be in another recording of this load, whatever\n"
 		           "          the lost samples were", what);
@@ -376,9 +370,13 @@ static void write_range(struct text *t)
 		buf_printf(t->out, " for one row; for all rows at once allow %.1f points either way\n", ceil_to(100 * e->simultaneous_half_width, 1));
 	}
 	if (any_shown(t, ROW_FEW, false)) {
-		uint64_t visits = fewest_visits(t);
-		buf_printf(t->out, "~         %s (%llu visit%s) to say how another %.0f s would look%s\n", firm ? "too few visits" : "phases too long",
-		           (unsigned long long)visits, visits == 1 ? "" : "s", seconds, firm ? ": this run's range" : "");
+		uint64_t visits = text_fewest_visits(t);
+		if (firm)
+			buf_printf(t->out, "~         too few visits (%llu) to say how another ", (unsigned long long)visits);
+		else
+			buf_printf(t->out, "~         phases too long (%llu visit%s) to say how another ", (unsigned long long)visits, visits == 1 ? "" : "s");
+		text_seconds(t->out, seconds);
+		buf_string(t->out, firm ? " would look: these seconds' range\n" : " would look\n");
 	} else if (few) {
 		buf_printf(t->out, "~         run only: fewer than 100 samples\n");
 	}
@@ -416,7 +414,7 @@ static void write_total(struct text *t, const struct report_row *row)
 		if (percent >= 1)
 			snprintf(text, sizeof(text), ">=%2.0f", floor_to(percent, 0));
 		else
-			snprintf(text, sizeof(text), ">=%.1f", floor_to(percent, 1));
+			snprintf(text, sizeof(text), ">=%.*f", percent >= 0.1 ? 1 : 2, floor_to(percent, percent >= 0.1 ? 1 : 2));
 	} else {
 		const struct row_measure *other = t->children ? &row->self : m;
 		snprintf(text, sizeof(text), "%.*f", decimals_of(other->share), 100 * other->share);
@@ -535,7 +533,7 @@ static void write_next_of_care(struct text *t)
 			buf_printf(&line, "without the gap: report --time +%.0f,+%.0f. ", e->loss_to_s, ceil(seconds));
 	}
 	bool loses = e->lost_share >= t->report->options.max_loss && e->lost > 0;
-	uint64_t visits = fewest_visits(t);
+	uint64_t visits = text_fewest_visits(t);
 	bool few = visits != UINT64_MAX && seconds > 0;
 	if (few) {
 		double factor = fmin(1000, fmax(2, ceil(20 / fmax(1, (double)visits))));
@@ -595,6 +593,8 @@ void text_narrow(struct text *t)
 	write_stacks(t);
 	write_profiler(t);
 	write_notes(t);
+	if (t->shown == 0)
+		return;
 	write_range(t);
 	write_table(t);
 	write_next(t);

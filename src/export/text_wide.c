@@ -101,7 +101,7 @@ static void write_loss(struct text *t)
 	}
 	head(t, "loss");
 	if (e->missing <= 0) {
-		buf_string(t->out, "none\n");
+		buf_string(t->out, e->source->is_accounted ? "none\n" : "none in the file; what was lost is not recorded\n");
 	} else if (!e->is_lossy) {
 		text_loss_percent(t->out, e->missing / (e->n + e->missing));
 		buf_printf(t->out, ": moves no row by more than %.2f pp\n", ceil_to(100 * e->missing / (e->n + e->missing), 2));
@@ -195,16 +195,11 @@ static void write_other(struct text *t)
 static void write_marks(struct text *t)
 {
 	unsigned flags = 0;
-	uint64_t fewest = UINT64_MAX;
 	bool longer = false, faster = false;
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct report_row *row = &t->event->rows.data[i];
 		const struct row_measure *m = text_measure(t, row);
 		flags |= row->flags;
-		if ((row->flags & ROW_FEW) != 0) {
-			fewest = m->visits < fewest ? m->visits : fewest;
-			fewest = m->visits_outside < fewest ? m->visits_outside : fewest;
-		}
 		if (i < 5) {
 			longer |= m->deff > 2;
 			faster |= m->deff <= 2;
@@ -213,7 +208,7 @@ static void write_marks(struct text *t)
 	if ((flags & ROW_TIED_LOSS) != 0)
 		buf_string(t->out, " * loss tied to this row: worst case shown\n");
 	if ((flags & ROW_FEW) != 0)
-		buf_printf(t->out, " ~ too few visits (%llu): record longer or repeat runs\n", (unsigned long long)fewest);
+		buf_printf(t->out, " ~ too few visits (%llu): record longer or repeat runs\n", (unsigned long long)text_fewest_visits(t));
 	if ((flags & ROW_TREND) != 0)
 		buf_string(t->out, " ^ share drifts during the recording; interval is a lower bound\n");
 	if ((flags & ROW_ALIASING) != 0)

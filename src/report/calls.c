@@ -1,4 +1,4 @@
-// Callers and callees of a row as a tree: every sample that shows the row, once, at the row's innermost place (callers) or outermost (callees).
+// Callers or callees of a row as a tree: every sample that the row counts, once.
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,11 +45,34 @@ static bool step_is_row(const struct profile *p, const struct stack_step *step, 
 	}
 	if (dso_id != PROFILE_NONE)
 		dso = profile_text(p, p->dsos.data[dso_id].short_name);
-	return (row->keys[KEY_SYMBOL] == NULL || strcmp(row->keys[KEY_SYMBOL], name) == 0)
-		&& (row->keys[KEY_DSO] == NULL || strcmp(row->keys[KEY_DSO], dso) == 0);
+	return strcmp(row->keys[KEY_SYMBOL], name) == 0 && strcmp(row->keys[KEY_DSO], dso) == 0;
 }
 
-// Root first in steps. Callers of the innermost place, callees of the outermost.
+// Where the row stands on the stack (root first): callers are told from its innermost place, callees from its outermost. By self it must be
+// the function that has the innermost code. `count`: not there.
+static size_t find_row(const struct build *b, const struct report_row *row, const struct stack_step *steps, size_t count)
+{
+	const struct profile *p = b->profile;
+	if (b->options->calls == CALLS_CALLEE) {
+		size_t at = 0;
+		while (at < count && !step_is_row(p, &steps[at], row))
+			at++;
+		return at;
+	}
+	size_t at = count;
+	if (b->options->children) {
+		while (at > 0 && !step_is_row(p, &steps[at - 1], row))
+			at--;
+		return at > 0 ? at - 1 : count;
+	}
+	uint32_t lines = count > 0 ? p->frames.data[steps[count - 1].frame].line_count : 0;
+	size_t inlined = b->options->inlines && lines > 1 ? lines - 1 : 0;
+	if (count <= inlined)
+		return count;
+	at = count - 1 - inlined;
+	return step_is_row(p, &steps[at], row) ? at : count;
+}
+
 static void add_stack(struct call_tree *tree, const struct build *b, const struct report_row *row, uint32_t stack, double weight)
 {
 	const struct profile *p = b->profile;
@@ -60,17 +83,9 @@ static void add_stack(struct call_tree *tree, const struct build *b, const struc
 	}
 	const struct stack_step *steps = tree->steps.data;
 	bool callers = b->options->calls == CALLS_CALLER;
-	size_t at = callers ? count : 0;
-	if (callers) {
-		if (count == 0 || !step_is_row(p, &steps[count - 1], row))
-			return; // by self: the row's own samples
-		at = count - 1;
-	} else {
-		while (at < count && !step_is_row(p, &steps[at], row))
-			at++;
-		if (at == count)
-			return;
-	}
+	size_t at = find_row(b, row, steps, count);
+	if (at == count)
+		return;
 	tree->branches.data[0].weight += weight;
 	uint32_t parent = 0;
 	for (size_t depth = 0; depth < MAX_CALL_DEPTH; depth++) {
@@ -112,18 +127,27 @@ static void emit(struct call_tree *tree, const struct build *b, uint32_t id, uin
 	vec_release(&order);
 }
 
+static bool context_matches(const struct build *b, const struct report_row *row, const struct profile_sample *s)
+{
+	const struct tally_context *c = &b->tally.contexts.data[b->tally.rows.data[row->tally_row].context];
+	unsigned keys = b->tally.keys;
+	return ((keys & 1 << KEY_COMM) == 0 || c->comm == s->comm) && ((keys & 1 << KEY_PID) == 0 || c->pid == s->pid)
+		&& ((keys & 1 << KEY_TID) == 0 || c->tid == s->tid) && ((keys & 1 << KEY_CPU) == 0 || c->cpu == s->cpu);
+}
+
 // Weight by distinct stack, so that each stack is walked once a row.
 struct stack_weight { uint32_t stack; double weight; };
 
-static struct stack_weight *weigh_stacks(const struct build *b, size_t *count)
+static struct stack_weight *weigh_stacks(const struct build *b, const struct report_row *row, size_t *count)
 {
 	struct report_filter filter = b->options->filter;
 	filter.dsos = filter.symbols = NULL;
 	double *weights = mem_zero(b->profile->nodes.count + 1, sizeof(*weights));
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
 		const struct profile_sample *s = &b->profile->samples.data[i];
-		if (s->event == b->event_id && s->stack != PROFILE_NONE && (!s->is_idle || b->options->idle) && filter_keeps(&filter, b->profile, s))
-			weights[s->stack] += b->tally.is_weighted ? (double)s->weight : 1;
+		if (s->event == b->event_id && s->stack != PROFILE_NONE && (!s->is_idle || b->options->idle) && context_matches(b, row, s)
+		    && filter_keeps(&filter, b->profile, s))
+			weights[s->stack] += tally_weight(&b->tally, s);
 	}
 	struct stack_weight *out = mem_alloc((b->profile->nodes.count + 1) * sizeof(*out));
 	*count = 0;
@@ -136,23 +160,29 @@ static struct stack_weight *weigh_stacks(const struct build *b, size_t *count)
 
 void build_calls(struct build *b)
 {
+	enum { MAX_ROWS = 100, KEYS_OF_CONTEXT = 1 << KEY_COMM | 1 << KEY_PID | 1 << KEY_TID | 1 << KEY_CPU };
 	struct report_event *event = b->event;
 	if ((b->tally.keys & 1 << KEY_SYMBOL) == 0)
 		return;
-	size_t count;
-	struct stack_weight *stacks = weigh_stacks(b, &count);
-	enum { MAX_ROWS = 100 }; // each is a walk over all stacks
+	bool alike = (b->tally.keys & KEYS_OF_CONTEXT) == 0; // then the stacks of all rows are the same samples'
+	struct stack_weight *stacks = NULL;
+	size_t count = 0;
 	for (size_t i = 0; i < event->rows_kept && i < MAX_ROWS; i++) {
+		struct report_row *row = &event->rows.data[i];
+		if (!alike || stacks == NULL) {
+			free(stacks);
+			stacks = weigh_stacks(b, row, &count);
+		}
 		struct call_tree tree = { 0 };
 		vec_push(&tree.branches, (struct branch){ 0 });
 		for (size_t s = 0; s < count; s++)
-			add_stack(&tree, b, &event->rows.data[i], stacks[s].stack, stacks[s].weight);
+			add_stack(&tree, b, row, stacks[s].stack, stacks[s].weight);
 		emit(&tree, b, 0, 0);
 		struct call_node *own = arena_alloc(&b->report->arena, tree.out.count * sizeof(*own) + 1);
 		if (tree.out.count > 0)
 			memcpy(own, tree.out.data, tree.out.count * sizeof(*own));
-		event->rows.data[i].calls = own;
-		event->rows.data[i].call_count = tree.out.count;
+		row->calls = own;
+		row->call_count = tree.out.count;
 		vec_release(&tree.branches);
 		hash_map_release(&tree.children);
 		vec_release(&tree.steps);

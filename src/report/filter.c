@@ -19,20 +19,20 @@ static bool has_dso(const char *const *list, const struct profile *profile, uint
 	return has_text(list, profile_text(profile, d->path)) || has_text(list, profile_text(profile, d->short_name));
 }
 
-// By the innermost frame, as perf's -d and -S do.
+// By the innermost frame, as perf's -d and -S do; any of the functions inlined there will do.
 static bool keeps_leaf(const struct report_filter *filter, const struct profile *profile, uint32_t stack)
 {
 	const struct profile_frame *frame = stack != PROFILE_NONE ? &profile->frames.data[profile->nodes.data[stack].frame] : NULL;
-	uint32_t dso = frame != NULL ? frame->dso : PROFILE_NONE;
-	const char *name = "[unknown]";
-	if (frame != NULL && frame->line_count > 0) {
-		const struct profile_function *f = &profile->functions.data[profile->chains.data[frame->first_line].function];
-		name = profile_text(profile, f->name);
-		dso = f->dso;
-	}
-	if (filter->symbols != NULL && !has_text(filter->symbols, name))
+	if (filter->dsos != NULL && !has_dso(filter->dsos, profile, frame != NULL ? frame->dso : PROFILE_NONE))
 		return false;
-	return filter->dsos == NULL || has_dso(filter->dsos, profile, dso);
+	if (filter->symbols == NULL)
+		return true;
+	for (uint32_t i = 0; frame != NULL && i < frame->line_count; i++) {
+		const struct profile_function *f = &profile->functions.data[profile->chains.data[frame->first_line + i].function];
+		if (has_text(filter->symbols, profile_text(profile, f->name)))
+			return true;
+	}
+	return (frame == NULL || frame->line_count == 0) && has_text(filter->symbols, "[unknown]");
 }
 
 #define LIST_HAS(list, value) ({ \

@@ -24,8 +24,15 @@ enum stack_class stack_class_of(const struct profile_sample *sample)
 
 // ---------------------------------------------------------------- what a row is
 
-// Members that no key asks for are 0, so that equal rows are equal bytes.
-static uint32_t entry_of(struct tally *t, const struct profile_line *line, const struct profile_frame *frame)
+// Kernel and other places that are no files go by their short name: they are mapped under several paths.
+static uint32_t dso_key(const struct profile *p, uint32_t dso)
+{
+	const struct profile_dso *d = &p->dsos.data[dso];
+	return profile_text(p, d->short_name)[0] == '[' ? d->short_name : d->path;
+}
+
+// The function of `line` at the place in the source of `place`. Members that no key asks for are 0: equal rows are equal bytes.
+static uint32_t entry_of(struct tally *t, const struct profile_line *line, const struct profile_line *place, const struct profile_frame *frame)
 {
 	const struct profile *p = t->profile;
 	const struct profile_function *f = line != NULL ? &p->functions.data[line->function] : NULL;
@@ -35,10 +42,10 @@ static uint32_t entry_of(struct tally *t, const struct profile_line *line, const
 	if ((t->keys & 1 << KEY_SYMBOL) != 0)
 		key.name = f != NULL ? f->name : NO_NAME;
 	if ((t->keys & (1 << KEY_SYMBOL | 1 << KEY_DSO)) != 0)
-		key.dso_path = dso != PROFILE_NONE ? p->dsos.data[dso].path : NO_NAME;
-	if ((t->keys & 1 << KEY_SRCLINE) != 0 && line != NULL) {
-		key.file = line->file;
-		key.line = line->line;
+		key.dso_path = dso != PROFILE_NONE ? dso_key(p, dso) : NO_NAME;
+	if ((t->keys & 1 << KEY_SRCLINE) != 0 && place != NULL) {
+		key.file = place->file;
+		key.line = place->line;
 	}
 	uint32_t id = intern_bytes(&t->entry_ids, (const char *)&key, sizeof(key)) - 1;
 	if (id == t->entries.count) {
@@ -55,7 +62,7 @@ static uint32_t entry_of_line(struct tally *t, uint32_t index, const struct prof
 {
 	uint32_t *known = &t->entry_of_line.data[index];
 	if (*known == 0)
-		*known = entry_of(t, &t->profile->chains.data[index], frame) + 1;
+		*known = entry_of(t, &t->profile->chains.data[index], &t->profile->chains.data[index], frame) + 1;
 	return *known - 1;
 }
 
@@ -93,6 +100,7 @@ static uint32_t row_of(struct tally *t, uint32_t entry, uint32_t context)
 
 // ---------------------------------------------------------------- the rows of a stack, each once
 
+// The first one is self's.
 static void add_member(struct tally *t, struct tally_set *set, uint32_t entry, uint32_t context)
 {
 	uint32_t row = row_of(t, entry, context);
@@ -102,6 +110,14 @@ static void add_member(struct tally *t, struct tally_set *set, uint32_t entry, u
 	vec_push(&t->members, row);
 	if (set->count++ == 0)
 		set->self_row = row;
+}
+
+static void add_leaf(struct tally *t, struct tally_set *set, uint32_t stack, uint32_t context)
+{
+	const struct profile *p = t->profile;
+	const struct profile_frame *frame = stack != PROFILE_NONE ? &p->frames.data[p->nodes.data[stack].frame] : NULL;
+	const struct profile_line *lines = frame != NULL && frame->line_count > 0 ? &p->chains.data[frame->first_line] : NULL;
+	add_member(t, set, entry_of(t, lines != NULL ? &lines[frame->line_count - 1] : NULL, lines, frame), context);
 }
 
 static void next_stamp(struct tally *t)
@@ -117,20 +133,18 @@ static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 	const struct profile *p = t->profile;
 	struct tally_set set = { .first = (uint32_t)t->members.count };
 	next_stamp(t);
-	for (uint32_t node = stack; node != PROFILE_NONE; node = p->nodes.data[node].parent) {
+	add_leaf(t, &set, stack, context);
+	bool all_alike = (t->keys & KEYS_OF_CODE) == 0; // every frame is the same row
+	for (uint32_t node = stack; node != PROFILE_NONE && !all_alike; node = p->nodes.data[node].parent) {
 		const struct profile_frame *frame = &p->frames.data[p->nodes.data[node].frame];
 		if (frame->line_count == 0)
-			add_member(t, &set, entry_of(t, NULL, frame), context);
+			add_member(t, &set, entry_of(t, NULL, NULL, frame), context);
 		else if (!t->inlines) // the function that has the code
 			add_member(t, &set, entry_of_line(t, frame->first_line + frame->line_count - 1, frame), context);
 		else
 			for (uint32_t i = 0; i < frame->line_count; i++)
 				add_member(t, &set, entry_of_line(t, frame->first_line + i, frame), context);
-		if ((t->keys & KEYS_OF_CODE) == 0)
-			break; // every frame is the same row
 	}
-	if (set.count == 0)
-		add_member(t, &set, entry_of(t, NULL, NULL), context);
 	vec_push(&t->sets, set);
 	vec_push(&t->set_block, 0);
 	vec_push(&t->set_cut, 0);
@@ -247,7 +261,7 @@ static void count_ends(struct tally *t)
 	t->processes = t->process_ids.count;
 }
 
-static double weight_of(const struct tally *t, const struct profile_sample *sample)
+double tally_weight(const struct tally *t, const struct profile_sample *sample)
 {
 	if (!t->is_weighted)
 		return 1;
@@ -283,7 +297,7 @@ static void count_stack(struct tally *t, const struct profile_sample *sample, ui
 
 static void count_sample(struct tally *t, const struct profile_sample *sample, size_t *block)
 {
-	double weight = weight_of(t, sample);
+	double weight = tally_weight(t, sample);
 	t->warm_up_samples += weight == 0;
 	size_t now = block_of(t, sample->time_ns);
 	if (now != *block) {
@@ -315,12 +329,12 @@ static bool is_resolved(const struct profile *p, uint32_t stack)
 	if (stack == PROFILE_NONE)
 		return false;
 	const struct profile_frame *f = &p->frames.data[p->nodes.data[stack].frame];
-	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line].function].is_known;
+	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
 }
 
 static void count_denominator(struct tally *t, const struct profile_sample *sample)
 {
-	double weight = weight_of(t, sample);
+	double weight = tally_weight(t, sample);
 	if (!is_resolved(t->profile, sample->stack))
 		t->unresolved += weight;
 	else if (sample->is_kernel)

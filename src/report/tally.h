@@ -1,7 +1,8 @@
 // Counts per row, once through the samples of one event: self and total, by block of time, and the visits to each.
 //
-// A row is a combination of the keys asked for. `self` counts samples whose innermost frame is the row's, `total` samples that have the row
-// anywhere on the stack, once however often. Inline frames are frames of their own when `inlines`.
+// A row is a combination of the keys asked for. `self` counts samples whose innermost frame is the row's: by the function that has the code,
+// as perf counts, with the line of the innermost inlined place. `total` counts samples that have the row anywhere on the stack, once however
+// often; inlined functions are frames of their own there when `inlines`.
 #ifndef PERFSAMPLE_REPORT_TALLY_H
 #define PERFSAMPLE_REPORT_TALLY_H
 
@@ -86,6 +87,7 @@ enum stack_class stack_class_of(const struct profile_sample *sample);
 // `filter` restricts which samples are counted (its dsos and symbols do not). Blocks divide [from_ns, to_ns).
 void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,
                  uint64_t from_ns, uint64_t to_ns);
+double tally_weight(const struct tally *tally, const struct profile_sample *sample); // what the sample counts
 void tally_release(struct tally *tally);
 // Groups the cells by row, once; then the row's weights in each block can be asked for (arrays of TALLY_BLOCKS).
 void tally_sort_cells(struct tally *tally);

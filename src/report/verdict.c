@@ -29,20 +29,26 @@ static void add(struct build *b, enum caveat_code code, double value, enum verdi
 }
 #define ADD(b, code, value, at_least, ...) add(b, code, value, at_least, report_printf((b)->report, __VA_ARGS__))
 
+// Two digits where that is below one per cent, one decimal above.
+static const char *percent(struct build *b, double share)
+{
+	return report_printf(b->report, fabs(share) >= 0.00995 ? "%.1f%%" : "%.2g%%", 100 * share);
+}
+
 static void judge_loss(struct build *b)
 {
 	const struct report_event *e = b->event;
 	double lost = e->lost_share;
 	if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
 		ADD(b, CAVEAT_LOST, lost, lost > NO_RANKING_LOSS ? VERDICT_NO_RANKING : lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND,
-		    "lost %.0f samples (%.2g%%)", e->lost, 100 * lost);
+		    "lost %.0f samples (%s)", e->lost, percent(b, lost));
 	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
-		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%.2g%%)"
-		    : "%.0f samples more than were due (%.2g%%)", fabs(e->silent), 100 * fabs(e->silent) / e->expected);
+		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%s)"
+		    : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
 	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
 	if (dropped > 0)
 		ADD(b, CAVEAT_DROPPED, dropped, dropped > NO_RANKING_LOSS ? VERDICT_NO_RANKING : dropped >= b->options->max_loss ? VERDICT_CARE
-		    : VERDICT_SOUND, "the recorder dropped %.0f samples (%.2g%%)", e->dropped, 100 * dropped);
+		    : VERDICT_SOUND, "the recorder dropped %.0f samples (%s)", e->dropped, percent(b, dropped));
 	if (e->throttled_s > 0)
 		ADD(b, CAVEAT_THROTTLED, e->throttled_s, VERDICT_SOUND, "the kernel throttled sampling for %.2g s", e->throttled_s);
 	if (e->source->sideband_lost > 0)
@@ -56,12 +62,14 @@ static void judge_samples(struct build *b)
 	double stacks = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
 	double cut = stacks > 0 ? (double)(e->stacks_truncated + e->stacks_failed) / stacks : 0;
 	if (cut >= CUT_SAID)
-		ADD(b, CAVEAT_TRUNCATED, cut, cut >= CUT_CARE ? VERDICT_CARE : VERDICT_SOUND, "%.2g%% of the stacks do not reach a root", 100 * cut);
+		ADD(b, CAVEAT_TRUNCATED, cut, cut >= CUT_CARE ? VERDICT_CARE : VERDICT_SOUND, "%s of the stacks do not reach a root",
+		    percent(b, cut));
 	if (e->unresolved_share > UNRESOLVED_CARE)
-		ADD(b, CAVEAT_UNRESOLVED, e->unresolved_share, VERDICT_CARE, "%.2g%% of the samples have no name", 100 * e->unresolved_share);
+		ADD(b, CAVEAT_UNRESOLVED, e->unresolved_share, VERDICT_CARE, "%s of the samples have no name",
+		    percent(b, e->unresolved_share));
 	if (e->multiplexed < MULTIPLEXED_CARE)
 		ADD(b, CAVEAT_MULTIPLEXED, e->multiplexed, e->multiplexed < MULTIPLEXED_REFUSED ? VERDICT_NO_RANKING : VERDICT_CARE,
-		    "shares from %.2g%% of the time", 100 * e->multiplexed);
+		    "shares from %s of the time", percent(b, e->multiplexed));
 	if (e->n < MIN_SAMPLES)
 		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 1 ? "%.0f sample" : "%.0f samples", e->n);
 }

@@ -55,7 +55,7 @@ static void test_counts(void)
 	ok(main_row->self.weight == 0 && main_row->total.weight == 7, "main: self 0, total 7");
 	ok(f_row->self.weight == 3 && f_row->total.weight == 3, "f: a recursion counts once");
 	ok(g_row->self.weight == 3 && g_row->total.weight == 3, "g: 3");
-	ok(inner->self.weight == 1 && outer->self.weight == 0 && outer->total.weight == 1, "inline frames are frames of their own");
+	ok(outer->self.weight == 1 && inner->self.weight == 0 && inner->total.weight == 1, "self is the function that has the code, the inlined one is on the stack");
 	is_u64(f_row->self.runs, 2, "f: two visits, those of thread 2 in between do not count");
 	is_u64(g_row->self.runs, 2, "g: one visit in each thread");
 	is_u64(main_row->total.runs, 2, "main: one visit a thread");
