@@ -143,18 +143,43 @@ static uint32_t frame_of(struct loader *loader, const struct maps *maps, const s
 	return slot->frame;
 }
 
-uint32_t chain_intern(struct loader *loader, const struct chain *chain, const struct maps *maps, const struct maps *kernel, bool is_foreign)
+static void note_return(struct loader *loader, uint32_t frame)
 {
-	uint32_t node = PROFILE_NONE;
-	for (size_t i = chain->count; i > 0; i--) {
+	while (loader->by_return.count <= frame)
+		vec_push(&loader->by_return, 0);
+	loader->by_return.data[frame] = 1;
+}
+
+static bool same_frame(const struct chain_frame *a, const struct chain_frame *b)
+{
+	return a->addr == b->addr && a->kind == b->kind && a->via == b->via && a->is_kernel == b->is_kernel;
+}
+
+uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *chain, const struct maps *maps, const struct maps *kernel,
+                      bool is_foreign)
+{
+	struct recent_stack *recent = &loader->recent[(uint32_t)tid % RECENT_STACKS];
+	uint32_t generation = maps != NULL ? maps->generation : 0, kernel_generation = kernel != NULL ? kernel->generation : 0;
+	if (recent->tid != tid || recent->generation != generation || recent->kernel_generation != kernel_generation || recent->is_foreign != is_foreign) {
+		recent->tid = tid;
+		recent->generation = generation;
+		recent->kernel_generation = kernel_generation;
+		recent->is_foreign = is_foreign;
+		recent->frames.count = recent->nodes.count = 0;
+	}
+	size_t same = 0;
+	while (same < recent->frames.count && same < chain->count && same_frame(&recent->frames.data[same], &chain->frames[chain->count - 1 - same]))
+		same++;
+	recent->frames.count = recent->nodes.count = same;
+	uint32_t node = same > 0 ? recent->nodes.data[same - 1] : PROFILE_NONE;
+	for (size_t i = chain->count - same; i > 0; i--) {
 		const struct chain_frame *from = &chain->frames[i - 1];
 		uint32_t frame = frame_of(loader, from->is_kernel ? kernel : maps, from);
-		if (is_foreign && !from->is_kernel && from->kind == FRAME_RETURN) {
-			while (loader->by_return.count <= frame)
-				vec_push(&loader->by_return, 0);
-			loader->by_return.data[frame] = 1;
-		}
+		if (is_foreign && !from->is_kernel && from->kind == FRAME_RETURN)
+			note_return(loader, frame);
 		node = profile_add_node(loader->profile, node, frame);
+		vec_push(&recent->frames, *from);
+		vec_push(&recent->nodes, node);
 	}
 	return node;
 }

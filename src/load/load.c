@@ -110,7 +110,10 @@ uint32_t loader_dso(struct loader *loader, uint32_t id)
 		vec_push(&loader->dsos, 0);
 	if (loader->dsos.data[id] == 0) {
 		const struct dso *dso = dso_get(spaces_dsos(loader->spaces), id);
-		struct profile_dso row = { .path = intern_string(&loader->profile->names, dso->path),
+		// "[kernel.kallsyms]_text" says from which symbol the mapping starts (perf), not what is mapped.
+		const char *bracket = dso->kind == DSO_KERNEL ? strchr(dso->path, ']') : NULL;
+		size_t length = bracket != NULL ? (size_t)(bracket + 1 - dso->path) : strlen(dso->path);
+		struct profile_dso row = { .path = intern_bytes(&loader->profile->names, dso->path, length),
 		                           .short_name = intern_string(&loader->profile->names, dso_short_name(dso)), .kind = (uint8_t)dso->kind,
 		                           .build_id = dso->build_id, .pid = dso->pid };
 		uint32_t made = profile_add_dso(loader->profile, &row);
@@ -198,7 +201,7 @@ static void add_sample(struct loader *loader, struct queued *queued)
 		sample.end = sample.is_idle || maps->count == 0 ? UNWIND_NOT_USER : UNWIND_NO_REGISTERS;
 	}
 	loader->has_foreign_chains |= sample.end == END_BY_NAME;
-	sample.stack = chain_intern(loader, &loader->chain, maps, kernel, sample.end == END_BY_NAME);
+	sample.stack = chain_intern(loader, sample.tid, &loader->chain, maps, kernel, sample.end == END_BY_NAME);
 	vec_push(&loader->profile->samples, sample);
 	queue_done(&loader->queue, queued);
 }
@@ -347,6 +350,10 @@ static void release(struct loader *loader)
 	vec_release(&loader->by_return);
 	hash_map_release(&loader->build_ids);
 	free(loader->frame_cache);
+	for (size_t i = 0; i < RECENT_STACKS; i++) {
+		vec_release(&loader->recent[i].frames);
+		vec_release(&loader->recent[i].nodes);
+	}
 	free(loader->chain.frames);
 	free(loader);
 }

@@ -28,6 +28,16 @@ struct chain { // leaf first
 struct cached_frame { uint64_t addr; uint32_t generation, frame; uint8_t kind, via; bool is_kernel, is_used; };
 enum { FRAME_CACHE_SLOTS = 8192 };
 
+// The stack that a thread had at its sample before, root first. What is the same below a common caller needs no look-up.
+struct recent_stack {
+	int32_t tid;
+	uint32_t generation, kernel_generation;
+	bool is_foreign;
+	VEC(struct chain_frame) frames;
+	VEC(uint32_t) nodes;
+};
+enum { RECENT_STACKS = 64 };
+
 struct loader {
 	const struct load_options *options;
 	struct profile *profile;
@@ -46,6 +56,7 @@ struct loader {
 	struct hash_map build_ids; // hash of a path -> index into the features' build IDs + 1
 	size_t build_ids_seen;
 	struct cached_frame *frame_cache;
+	struct recent_stack recent[RECENT_STACKS]; // by tid
 	uint64_t first_ns, last_ns; // of records that have a time
 	uint32_t kernel_dso;        // made for kernel addresses in no mapping; PROFILE_NONE: not yet
 	bool has_chains, has_samples, has_foreign_chains;
@@ -58,7 +69,8 @@ void loader_caveat(struct loader *loader, const char *format, ...) __attribute__
 
 // chain.c: from a sample's records to frames, and from frames to a stack in the profile.
 void chain_from_sample(struct chain *chain, const struct record *record, const struct perf_event_attr *attr, struct profile_sample *sample);
-uint32_t chain_intern(struct loader *loader, const struct chain *chain, const struct maps *maps, const struct maps *kernel, bool is_foreign);
+uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *chain, const struct maps *maps, const struct maps *kernel,
+                      bool is_foreign);
 
 // names.c, signal.c, finish.c: what is done once all records were seen.
 void load_symbols(struct loader *loader);

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-enum { CHUNK_BYTES = 512 * 1024, SPARES_MOST = 16 };
+enum { CHUNK_BYTES = 512 * 1024 };
 
 struct queue_chunk {
 	struct queue_chunk *next; // spare ones
@@ -19,12 +19,10 @@ static void *chunk_alloc(struct queue *queue, size_t size)
 	size = (size + 15) & ~(size_t)15;
 	if (chunk == NULL || CHUNK_BYTES - chunk->used < size) {
 		chunk = queue->spare;
-		if (chunk != NULL) {
+		if (chunk != NULL)
 			queue->spare = chunk->next;
-			queue->spare_count--;
-		} else {
+		else
 			chunk = mem_alloc(sizeof(*chunk));
-		}
 		chunk->next = NULL;
 		chunk->used = chunk->live = 0;
 		if (queue->filling != NULL && queue->filling->live == 0)
@@ -44,12 +42,9 @@ void queue_done(struct queue *queue, struct queued *queued)
 		return;
 	if (chunk == queue->filling) {
 		chunk->used = 0;
-	} else if (queue->spare_count < SPARES_MOST) {
+	} else { // kept: what waits at one time comes again, and fresh pages cost more than the copies into them
 		chunk->next = queue->spare;
 		queue->spare = chunk;
-		queue->spare_count++;
-	} else {
-		free(chunk);
 	}
 }
 

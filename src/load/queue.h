@@ -25,7 +25,6 @@ struct queue_item { uint64_t time_ns, sequence; struct queued *queued; };
 struct queue {
 	VEC(struct queue_item) items;
 	struct queue_chunk *filling, *spare;
-	size_t spare_count;
 	uint64_t sequence;
 	uint64_t newest_ns, last_round_ns; // newest time seen; and when the last round ended
 	size_t bytes;                      // that wait

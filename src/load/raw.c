@@ -9,7 +9,7 @@
 
 enum {
 	BATCH_JOBS = 4096,
-	BATCH_BYTES = 24 << 20,
+	BATCH_BYTES = 8 << 20,
 	JOBS_A_THREAD = 1024, // fewer are not worth a thread
 	JOBS_A_TURN = 64,
 	WORKERS_MOST = 64,
@@ -146,7 +146,7 @@ static void finish_job(struct loader *loader, struct raw_job *job)
 		chain->frames[chain->count++] = (struct chain_frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
 	sample->is_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	sample->end = (uint8_t)job->end;
-	sample->stack = chain_intern(loader, chain, job->maps, job->kernel, false);
+	sample->stack = chain_intern(loader, sample->tid, chain, job->maps, job->kernel, false);
 	queue_done(&loader->queue, job->queued);
 	maps_release(job->maps);
 	maps_release(job->kernel);

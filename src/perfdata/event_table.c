@@ -67,6 +67,7 @@ struct reader_event *event_table_add(struct event_table *table, struct bytes att
 	record_layout_init(&event->layout, &event->attr, table->swap);
 	event->name = event_name(&event->attr, table->arena);
 	event->group_leader = -1;
+	table->has_build_ids |= event->attr.build_id;
 	vec_push(&table->events, event);
 	for (size_t i = 0; i < table->layout_count; i++) {
 		if (same_layout(&table->events.data[table->layouts[i]]->attr, &event->attr))

@@ -14,6 +14,7 @@ struct event_table {
 	bool swap;
 	size_t layouts[16]; // one event for each way in which records are laid out (more ways than that are not told apart)
 	size_t layout_count;
+	bool has_build_ids; // an event asks for build IDs in MMAP2
 };
 
 enum { EVENTS_MOST = 16384, EVENT_IDS_MOST = 1 << 24 };

@@ -356,6 +356,26 @@ static uint8_t *settle(struct reader *reader, const struct perf_event_header *he
 	return bytes;
 }
 
+// The kernel sets MISC_MMAP_BUILD_ID in a record for all events that get it, once one of them (another recorder's, say) asked
+// for build IDs; the others' records hold device and inode all the same (perf_event_mmap_output() in kernel/events/core.c, seen
+// on 6.18: perf 6.1 dies of it). So without an event that asks, the bit is believed only where a build ID can stand: u8 size, three
+// zero bytes, 20 bytes that are zero behind the size.
+static bool has_false_build_id(const struct reader *reader, const struct perf_event_header *header, const uint8_t *bytes)
+{
+	enum { ID_AT = 8 + 8 + 24, ID_BYTES = 24 };
+	if (header->type != PERF_RECORD_MMAP2 || (header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) == 0 || reader->events.has_build_ids ||
+	    header->size < ID_AT + ID_BYTES)
+		return false;
+	const uint8_t *id = bytes + ID_AT;
+	if (id[0] < 8 || id[0] > 20 || id[1] != 0 || id[2] != 0 || id[3] != 0)
+		return true;
+	for (unsigned i = 4 + id[0]; i < ID_BYTES; i++) {
+		if (id[i] != 0)
+			return true;
+	}
+	return false;
+}
+
 static bool decode(struct reader *reader, const struct perf_event_header *header, uint8_t *bytes, struct record *record, size_t *event,
                    struct err *err)
 {
@@ -368,6 +388,8 @@ static bool decode(struct reader *reader, const struct perf_event_header *header
 	}
 	if (reader->events.events.count == 0)
 		return err_set(err, STATUS_INPUT, "type %u before the first HEADER_ATTR", header->type);
+	if (has_false_build_id(reader, header, bytes))
+		((struct perf_event_header *)(void *)bytes)->misc = header->misc & (uint16_t)~PERF_RECORD_MISC_MMAP_BUILD_ID;
 	*event = event_table_find(&reader->events, (const struct perf_event_header *)(const void *)bytes);
 	return record_decode(&reader->events.events.data[*event]->layout, bytes, header->size, record, err);
 }
