@@ -399,3 +399,15 @@ struct event_reading event_set_read(const struct event_set *set, uint32_t event,
 			read_one(&set->fds.data[i], attr->read_format, &sum);
 	return sum;
 }
+
+void event_set_read_all(const struct event_set *set, struct event_reading *table, size_t slots)
+{
+	memset(table, 0, (set->events.count + 1) * slots * sizeof(*table));
+	for (size_t i = 0; i < set->fds.count; i++) {
+		const struct event_fd *f = &set->fds.data[i];
+		bool sideband = f->event == EVENT_SIDEBAND;
+		size_t row = sideband ? set->events.count : f->event;
+		if (f->cpu_index < slots)
+			read_one(f, sideband ? set->sideband_attr.read_format : set->events.data[f->event].attr.read_format, &table[row * slots + f->cpu_index]);
+	}
+}

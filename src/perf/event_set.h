@@ -100,6 +100,9 @@ void event_set_close(struct event_set *set);
 struct event_reading { uint64_t value, enabled, running, lost; };
 // Sum over the fds of one event (or EVENT_SIDEBAND) on one CPU index; cpu_index UINT32_MAX: over all.
 struct event_reading event_set_read(const struct event_set *set, uint32_t event, uint32_t cpu_index);
+// All of them with one read of each fd: table[event * slots + cpu_index], the side-band event in the row behind the last event; `slots`
+// is the number of rings. Cheaper than event_set_read per event and CPU, once a second, with many threads.
+void event_set_read_all(const struct event_set *set, struct event_reading *table, size_t slots);
 size_t event_set_fd_need(const struct event_specs *specs, const struct event_target *target); // fds = tids × CPUs × (events + 1)
 
 // The largest ring (data bytes per ring, a power of two) that RLIMIT_MEMLOCK and perf_event_mlock_kb leave for `rings` of them; SIZE_MAX

@@ -324,6 +324,23 @@ static void decode_sample_front(const struct record_layout *layout, struct body 
 	}
 }
 
+// Where the branch stack's index is asked for but may be missing (see decode_branches): without branches the record's length tells.
+static void decode_indexed_tail(const struct record_layout *layout, struct body *body, struct record_sample *s)
+{
+	struct body again = *body;
+	struct record_sample without = *s;
+
+	decode_sample_tail(layout, body, true, s);
+	// Swapped words cannot be read twice.
+	if (s->branch_count > 0 || body->swap || (!body->b.bad && bytes_left(&body->b) == 0))
+		return;
+	decode_sample_tail(layout, &again, false, &without);
+	if (!again.b.bad && bytes_left(&again.b) == 0) {
+		*s = without;
+		*body = again;
+	}
+}
+
 static bool decode_sample(const struct record_layout *layout, struct body *body, struct record *out, struct err *err)
 {
 	uint64_t type = layout->sample_type;
@@ -335,21 +352,10 @@ static bool decode_sample(const struct record_layout *layout, struct body *body,
 	out->id.has = type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU);
 	if (type & PERF_SAMPLE_IDENTIFIER)
 		out->id.has |= PERF_SAMPLE_ID;
-	struct body tail = *body;
-	struct record_sample front = *s;
-	bool hw_index = (layout->branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX) != 0;
-	decode_sample_tail(layout, body, hw_index, s);
-	// Without branches the record's length tells whether the index is there. (Swapped words cannot be read twice.)
-	if ((type & PERF_SAMPLE_BRANCH_STACK) && hw_index && s->branch_count == 0 && !body->swap && !tail.b.bad &&
-	    (body->b.bad || bytes_left(&body->b) > 0)) {
-		struct record_sample without = front;
-		struct body again = tail;
-		decode_sample_tail(layout, &again, false, &without);
-		if (!again.b.bad && bytes_left(&again.b) == 0) {
-			*s = without;
-			*body = again;
-		}
-	}
+	if (!(type & PERF_SAMPLE_BRANCH_STACK) || !(layout->branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX))
+		decode_sample_tail(layout, body, false, s);
+	else
+		decode_indexed_tail(layout, body, s);
 	if (body->b.bad)
 		return err_set(err, STATUS_INPUT, "sample of %u bytes: shorter than its fields (sample_type %#llx)", out->size, (unsigned long long)type);
 	return true;

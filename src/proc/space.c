@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "proc/maps.h"
 
 enum { KERNEL_PID = -1 };
 #define HUGE_PAGE_BYTES ((uint64_t)2 << 20)
@@ -49,120 +50,13 @@ struct spaces {
 	uint32_t generation;
 };
 
-// ---------------------------------------------------------------- maps
-
-struct maps *maps_retain(struct maps *maps)
-{
-	__atomic_add_fetch(&maps->references, 1, __ATOMIC_RELAXED);
-	return maps;
-}
-
-void maps_release(struct maps *maps)
-{
-	// Counted atomically: a sample set aside is let go by another thread than the one that applies records.
-	if (maps != NULL && __atomic_sub_fetch(&maps->references, 1, __ATOMIC_ACQ_REL) == 0)
-		free(maps);
-}
-
-// The first mapping that ends behind `addr`.
-static uint32_t lower_bound(const struct maps *maps, uint64_t addr)
-{
-	uint32_t low = 0, high = maps->count;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (maps->items[middle].end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-const struct mapping *maps_find(const struct maps *maps, uint64_t addr)
-{
-	uint32_t i = lower_bound(maps, addr);
-	return i < maps->count && maps->items[i].start <= addr ? &maps->items[i] : NULL;
-}
-
-static uint32_t next_generation(struct spaces *spaces)
-{
-	if (++spaces->generation == 0)
-		spaces->generation = 1;
-	return spaces->generation;
-}
-
-static struct maps *maps_new(struct spaces *spaces, uint32_t capacity)
-{
-	struct maps *maps = mem_alloc(sizeof(*maps) + capacity * sizeof(maps->items[0]));
-	*maps = (struct maps){ .references = 1, .generation = next_generation(spaces), .capacity = capacity };
-	return maps;
-}
-
-// `maps` with room for `extra` more mappings and nobody else holding it; the old reference is given up.
-static struct maps *maps_writable(struct spaces *spaces, struct maps *maps, uint32_t extra)
-{
-	uint32_t need = maps->count + extra;
-	// Only whoever holds a reference can make another, so a count of one cannot rise meanwhile.
-	if (__atomic_load_n(&maps->references, __ATOMIC_ACQUIRE) == 1) {
-		if (need > maps->capacity) {
-			maps->capacity = need + need / 2 + 8;
-			maps = mem_resize(maps, 1, sizeof(*maps) + maps->capacity * sizeof(maps->items[0]));
-		}
-		maps->generation = next_generation(spaces);
-		return maps;
-	}
-	struct maps *copy = maps_new(spaces, need + need / 4 + 4);
-	memcpy(copy->items, maps->items, maps->count * sizeof(maps->items[0]));
-	copy->count = maps->count;
-	maps_release(maps);
-	return copy;
-}
-
-// The part of `m` from `start` on.
-static struct mapping tail_of(const struct mapping *m, uint64_t start)
-{
-	struct mapping tail = *m;
-	tail.pgoff += start - m->start;
-	tail.start = start;
-	return tail;
-}
-
-// Ends whatever lies in [start, end) and puts `put` there (NULL: a hole). What sticks out on either side stays.
-static struct maps *maps_replace(struct spaces *spaces, struct maps *maps, uint64_t start, uint64_t end, const struct mapping *put)
-{
-	uint32_t first = lower_bound(maps, start), last = first;
-	while (last < maps->count && maps->items[last].start < end)
-		last++;
-	if (first == last && put == NULL)
-		return maps;
-	if (put != NULL && last == first + 1 && memcmp(&maps->items[first], put, sizeof(*put)) == 0)
-		return maps;
-
-	struct mapping pieces[3];
-	uint32_t count = 0;
-	if (first < last && maps->items[first].start < start) {
-		pieces[count] = maps->items[first];
-		pieces[count++].end = start;
-	}
-	if (put != NULL)
-		pieces[count++] = *put;
-	if (first < last && maps->items[last - 1].end > end)
-		pieces[count++] = tail_of(&maps->items[last - 1], end);
-
-	maps = maps_writable(spaces, maps, count);
-	memmove(&maps->items[first + count], &maps->items[last], (maps->count - last) * sizeof(maps->items[0]));
-	memcpy(&maps->items[first], pieces, count * sizeof(pieces[0]));
-	maps->count = maps->count - (last - first) + count;
-	return maps;
-}
-
 // ---------------------------------------------------------------- processes and threads
 
 struct spaces *spaces_new(void)
 {
 	struct spaces *spaces = NEW(struct spaces);
 	intern_init(&spaces->names);
-	spaces->empty = maps_new(spaces, 0);
+	spaces->empty = maps_new(&spaces->generation, 0);
 	return spaces;
 }
 
@@ -190,6 +84,10 @@ static struct process_entry *get_process(struct spaces *spaces, int32_t pid)
 		return entry;
 	entry = NEW(struct process_entry);
 	entry->process = (struct process){ .pid = pid, .parent_pid = -1, .maps = maps_retain(spaces->empty) };
+	if (pid == 0) { // the idle tasks: no record ever tells their name
+		entry->process.comm = intern_string(&spaces->names, "swapper");
+		entry->process.maps_known = true;
+	}
 	if (spaces->free_processes.count > 0) {
 		entry->slot = spaces->free_processes.data[--spaces->free_processes.count];
 		spaces->processes.data[entry->slot] = entry;
@@ -353,7 +251,7 @@ static bool is_remapped_text(const struct dso_table *dsos, const struct mapping 
 static struct maps *map_anonymous(struct spaces *spaces, struct maps *maps, struct mapping put)
 {
 	for (uint64_t at = put.start; at < put.end;) {
-		uint32_t i = lower_bound(maps, at);
+		uint32_t i = maps_lower_bound(maps, at);
 		uint64_t gap_end = put.end, next = put.end;
 		for (; i < maps->count && maps->items[i].start < put.end; i++) {
 			const struct mapping *m = &maps->items[i];
@@ -364,9 +262,9 @@ static struct maps *map_anonymous(struct spaces *spaces, struct maps *maps, stru
 			break;
 		}
 		if (at < gap_end) {
-			struct mapping piece = tail_of(&put, at);
+			struct mapping piece = mapping_from(&put, at);
 			piece.end = gap_end;
-			maps = maps_replace(spaces, maps, at, gap_end, &piece);
+			maps = maps_replace(&spaces->generation, maps, at, gap_end, &piece);
 		}
 		at = next;
 	}
@@ -385,7 +283,7 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 	if (kernel || synthesized)
 		process->process.maps_known = true;
 	if ((m->protection & PROT_EXEC) == 0 && !kernel) {
-		process->process.maps = maps_replace(spaces, process->process.maps, m->start, end, NULL);
+		process->process.maps = maps_replace(&spaces->generation, process->process.maps, m->start, end, NULL);
 		return SPACE_MAPPED;
 	}
 	struct dso key = {
@@ -396,7 +294,7 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 	if (key.kind == DSO_ANON)
 		process->process.maps = map_anonymous(spaces, process->process.maps, put);
 	else
-		process->process.maps = maps_replace(spaces, process->process.maps, put.start, put.end, &put);
+		process->process.maps = maps_replace(&spaces->generation, process->process.maps, put.start, put.end, &put);
 	return SPACE_MAPPED;
 }
 
@@ -412,13 +310,13 @@ static enum space_change apply_ksymbol(struct spaces *spaces, const struct recor
 		// Only what a KSYMBOL put there: the end of a symbol inside the kernel's own text must not tear it.
 		if (m == NULL || m->start != symbol->addr || dso_get(&spaces->dsos, m->dso)->kind != DSO_SPECIAL)
 			return SPACE_NONE;
-		kernel->process.maps = maps_replace(spaces, kernel->process.maps, m->start, m->end, NULL);
+		kernel->process.maps = maps_replace(&spaces->generation, kernel->process.maps, m->start, m->end, NULL);
 		return SPACE_MAPPED;
 	}
 	struct dso key = { .path = symbol->name, .kind = DSO_SPECIAL };
 	struct mapping put = { .start = symbol->addr, .end = end, .pgoff = symbol->addr, .dso = dso_intern(&spaces->dsos, &key),
 		.protection = PROT_READ | PROT_EXEC };
-	kernel->process.maps = maps_replace(spaces, kernel->process.maps, put.start, put.end, &put);
+	kernel->process.maps = maps_replace(&spaces->generation, kernel->process.maps, put.start, put.end, &put);
 	return SPACE_MAPPED;
 }
 

@@ -254,6 +254,7 @@ static void test_kernel(void)
 	ok(spaces_find_kernel(spaces, 0xffffffffc1000050) == NULL, "unloaded");
 	ksymbol(text, 0x100, "nonsense", PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
 	ok(spaces_find_kernel(spaces, text) != NULL, "the kernel's text cannot be unregistered");
+	is_str(thread_comm(0, 0), "swapper", "the idle task has a name");
 	is_u64(map_as(0, 0x1000, 0x2000, 0, "[guest.kernel.kallsyms]", PROT_EXEC, PERF_RECORD_MISC_GUEST_KERNEL, true), SPACE_NONE, "a guest's addresses are not ours");
 }
 
