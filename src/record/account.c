@@ -1,0 +1,244 @@
+#include "record/account.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/buf.h"
+#include "perf/record.h"
+
+void account_init(struct account *account, size_t event_count, size_t cpu_count)
+{
+	*account = (struct account){ .cpu_count = cpu_count };
+	for (size_t i = 0; i <= event_count; i++) { // the last one is the side-band event
+		struct account_event *event = vec_add(&account->events);
+		event->cpus = mem_zero(cpu_count, sizeof(*event->cpus));
+	}
+}
+
+void account_release(struct account *account)
+{
+	for (size_t i = 0; i < account->events.count; i++)
+		free(account->events.data[i].cpus);
+	vec_release(&account->events);
+	vec_release(&account->seconds);
+}
+
+static struct account_second *second_at(struct account *account, uint64_t time_ns)
+{
+	size_t second = time_ns > account->start_ns ? (size_t)((time_ns - account->start_ns) / 1000000000u) : 0;
+	if (second > 1 << 22) // 48 days
+		second = 1 << 22;
+	while (account->seconds.count <= second)
+		vec_add(&account->seconds);
+	return &account->seconds.data[second];
+}
+
+void account_sample(struct account *account, uint32_t event, uint64_t time_ns)
+{
+	account->events.data[event].taken++;
+	if (event == 0)
+		second_at(account, time_ns)->taken++;
+}
+
+uint64_t account_cpu_ns(void)
+{
+	struct rusage usage;
+	getrusage(RUSAGE_SELF, &usage);
+	return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * 1000000000u +
+	       ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
+}
+
+// The trailer of sample_id_all, in the order of perf_event_open(2).
+void account_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu)
+{
+	if (!attr->sample_id_all)
+		return;
+	if (attr->sample_type & PERF_SAMPLE_TID) {
+		buf_u32(out, (uint32_t)pid);
+		buf_u32(out, (uint32_t)tid);
+	}
+	if (attr->sample_type & PERF_SAMPLE_TIME)
+		buf_u64(out, time_ns);
+	if (attr->sample_type & PERF_SAMPLE_ID)
+		buf_u64(out, id);
+	if (attr->sample_type & PERF_SAMPLE_STREAM_ID)
+		buf_u64(out, id);
+	if (attr->sample_type & PERF_SAMPLE_CPU)
+		buf_u64(out, cpu);
+	if (attr->sample_type & PERF_SAMPLE_IDENTIFIER)
+		buf_u64(out, id);
+}
+
+static size_t begin_record(struct buf *out, uint32_t type)
+{
+	size_t start = out->size;
+	struct perf_event_header header = { .type = type };
+	buf_add(out, &header, sizeof(header));
+	return start;
+}
+
+static void end_record(struct output *output, size_t start, uint64_t time_ns)
+{
+	struct buf *out = output_buffer(output);
+	((struct perf_event_header *)(void *)(out->data + start))->size = (uint16_t)(out->size - start);
+	output_commit(output, start, time_ns, false);
+}
+
+// PERF_RECORD_READ: pid, tid, values as the event's read_format says, trailer.
+static void write_reading(const struct account_context *context, const struct perf_event_attr *attr, int32_t tid, uint64_t id, uint32_t cpu,
+                          const struct event_reading *reading)
+{
+	struct buf *out = output_buffer(context->output);
+	size_t start = begin_record(out, PERF_RECORD_READ);
+	uint64_t format = attr->read_format;
+	buf_u32(out, (uint32_t)-1);
+	buf_u32(out, (uint32_t)tid);
+	buf_u64(out, format & PERF_FORMAT_GROUP ? 1 : reading->value);
+	if (format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		buf_u64(out, reading->enabled);
+	if (format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		buf_u64(out, reading->running);
+	if (format & PERF_FORMAT_GROUP)
+		buf_u64(out, reading->value);
+	if (format & PERF_FORMAT_ID)
+		buf_u64(out, id);
+	if (format & PERF_FORMAT_LOST)
+		buf_u64(out, reading->lost);
+	account_trailer(out, attr, -1, tid, context->now_ns, id, cpu);
+	end_record(context->output, start, context->now_ns);
+}
+
+static void write_lost(const struct account_context *context, const struct perf_event_attr *attr, uint64_t id, uint32_t cpu, uint64_t lost)
+{
+	struct buf *out = output_buffer(context->output);
+	size_t start = begin_record(out, PERF_RECORD_LOST_SAMPLES);
+	buf_u64(out, lost);
+	account_trailer(out, attr, -1, -1, context->now_ns, id, cpu);
+	end_record(context->output, start, context->now_ns);
+}
+
+// The id of an event's first fd on a CPU; false: it has none there (its PMU has other CPUs).
+static bool first_id(const struct event_set *set, uint32_t event, uint32_t cpu_index, uint64_t *id)
+{
+	for (size_t i = 0; i < set->fds.count; i++) {
+		const struct event_fd *fd = &set->fds.data[i];
+		if (fd->event == event && fd->cpu_index == cpu_index) {
+			*id = fd->id;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void read_event(struct account *account, const struct account_context *context, uint32_t event, const struct perf_event_attr *attr)
+{
+	struct account_event *books = &account->events.data[event];
+	for (uint32_t c = 0; c < account->cpu_count; c++) {
+		uint64_t id;
+		if (!first_id(context->set, event, c, &id))
+			continue;
+		struct event_reading reading = event_set_read(context->set, event, c);
+		if (!context->set->has_format_lost && c == 0)
+			reading.lost = books->lost_records; // LOST records name no CPU that would be of use: all on the first
+		uint64_t before = books->cpus[c].lost;
+		books->cpus[c] = reading;
+		write_reading(context, attr, -1, id, context->cpus[c], &reading);
+		if (reading.lost > before) {
+			write_lost(context, attr, id, context->cpus[c], reading.lost - before);
+			if (event == 0)
+				second_at(account, context->now_ns > 500000000u ? context->now_ns - 500000000u : 0)->lost += (uint32_t)(reading.lost - before);
+		}
+	}
+}
+
+bool account_read(struct account *account, const struct account_context *context)
+{
+	size_t count = account->events.count - 1;
+	for (uint32_t e = 0; e < count; e++)
+		if (context->set->events.data[e].samples)
+			read_event(account, context, e, &context->attrs[e]);
+	account->recorder_cpu_ns = account_cpu_ns();
+	uint64_t id;
+	if (!context->set->has_sideband || !first_id(context->set, EVENT_SIDEBAND, 0, &id))
+		return false;
+	struct account_event *sideband = &account->events.data[count];
+	uint64_t before = account->sideband_lost;
+	if (context->set->has_format_lost)
+		account->sideband_lost = sideband->closed.lost + event_set_read(context->set, EVENT_SIDEBAND, UINT32_MAX).lost;
+	uint64_t dropped = 0, others = 0;
+	for (size_t e = 0; e < count; e++) {
+		dropped += account->events.data[e].dropped;
+		others += account->events.data[e].others;
+	}
+	write_reading(context, &context->attrs[count], -2, id, context->cpus[0],
+	              &(struct event_reading){ .value = dropped, .enabled = account->shortened, .running = account->recorder_cpu_ns,
+	                                       .lost = account->sideband_lost });
+	write_reading(context, &context->attrs[count], -3, id, context->cpus[0],
+	              &(struct event_reading){ .value = others, .enabled = account->aside, .running = account->late });
+	return account->sideband_lost > before;
+}
+
+static bool is_measurable(const struct event_set *set, uint32_t event)
+{
+	const struct perf_event_attr *attr = &set->events.data[event].attr;
+	return !attr->freq && attr->sample_period > 0 && !attr->exclude_user && !attr->exclude_kernel && !attr->exclude_idle;
+}
+
+static bool is_clock(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
+// Rounded on each CPU, since every CPU has a comb of its own.
+static double expected_now(const struct account *account, const struct event_set *set, uint32_t event)
+{
+	const struct perf_event_attr *attr = &set->events.data[event].attr;
+	double sum = 0;
+	for (size_t c = 0; c < account->cpu_count; c++) {
+		const struct event_reading *reading = &account->events.data[event].cpus[c];
+		sum += round((double)(is_clock(attr) ? reading->running : reading->value) / (double)attr->sample_period);
+	}
+	return sum;
+}
+
+void account_close_stretch(struct account *account, const struct event_set *set)
+{
+	for (uint32_t e = 0; e < account->events.count; e++) {
+		struct account_event *books = &account->events.data[e];
+		bool is_sideband = e == account->events.count - 1;
+		if (!is_sideband && is_measurable(set, e))
+			books->expected += expected_now(account, set, e);
+		if (is_sideband)
+			books->closed.lost = account->sideband_lost;
+		for (size_t c = 0; !is_sideband && c < account->cpu_count; c++) {
+			books->closed.value += books->cpus[c].value;
+			books->closed.enabled += books->cpus[c].enabled;
+			books->closed.running += books->cpus[c].running;
+			books->closed.lost += books->cpus[c].lost;
+			books->cpus[c] = (struct event_reading){ 0 };
+		}
+		books->lost_records = 0;
+	}
+}
+
+struct event_reading account_total(const struct account *account, uint32_t event)
+{
+	const struct account_event *books = &account->events.data[event];
+	struct event_reading sum = books->closed;
+	for (size_t c = 0; c < account->cpu_count; c++) {
+		sum.value += books->cpus[c].value;
+		sum.enabled += books->cpus[c].enabled;
+		sum.running += books->cpus[c].running;
+		sum.lost += books->cpus[c].lost;
+	}
+	return sum;
+}
+
+double account_expected(const struct account *account, const struct event_set *set, uint32_t event)
+{
+	if (!is_measurable(set, event))
+		return -1;
+	return account->events.data[event].expected + expected_now(account, set, event);
+}

@@ -1,0 +1,69 @@
+// The books of a recording: what was taken, what was not, and when. Kept by the drain thread, read when it is gone.
+//
+// Once a second the kernel's counters are read and go into the file, so that nothing which matters waits for the end:
+//   - per event and CPU a PERF_RECORD_READ with pid = tid = -1 and the id of the event's first fd on that CPU: value, time_enabled, time_running, lost,
+//     each cumulative over the fds of one stretch; and a LOST_SAMPLES record with what was lost since the last one;
+//   - of the side-band event three READs with pid -1: tid -2: value = samples dropped by us, enabled = stack copies shortened, running = CPU ns of the
+//     recorder (RUSAGE_SELF, every thread), lost = side-band records lost; tid -3: value = samples of others, enabled = samples that were set aside, running =
+//     records handed on late by the merge, lost = 0.
+// taken + idle + others + lost + dropped + silent = expected holds for what the file says: every sample the kernel delivered is either in the file, or counted as
+// `others` (outside the target; or of the held command before its exec, which is the recorder's own code), or dropped.
+#ifndef PERFSAMPLE_RECORD_ACCOUNT_H
+#define PERFSAMPLE_RECORD_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "perf/event_set.h"
+#include "record/output.h"
+#include "unwind/unwind.h"
+
+struct account_event {
+	uint64_t taken, others, dropped; // samples: in the file, outside the target, given up by us
+	uint64_t idle;                   // of taken: pid 0
+	uint64_t lost_records;           // sum of LOST records, where the kernel has no PERF_FORMAT_LOST
+	struct event_reading *cpus;      // the last reading on each CPU index, this stretch
+	struct event_reading closed;     // sum over the stretches that ended
+	double expected;                 // due in those, at their own periods
+};
+
+struct account_second { uint32_t taken, lost; }; // first event, by the second since the start
+
+struct account {
+	VEC(struct account_event) events;
+	VEC(struct account_second) seconds;
+	size_t cpu_count;
+	uint64_t start_ns, end_ns;       // CLOCK_MONOTONIC
+	uint64_t ends[UNWIND_END_COUNT]; // of taken samples
+	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
+	uint64_t throttled_ns, throttles, rereads, recorder_cpu_ns;
+};
+
+void account_init(struct account *account, size_t event_count, size_t cpu_count);
+void account_release(struct account *account);
+void account_sample(struct account *account, uint32_t event, uint64_t time_ns); // one more taken
+
+// Appends the trailer of sample_id_all as `attr` lays it out.
+void account_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu);
+
+uint64_t account_cpu_ns(void); // CPU time of this process, all threads
+
+struct account_context { // what readings are written with
+	const struct event_set *set;
+	const struct perf_event_attr *attrs; // of the file, one per event, then the side-band event's
+	const uint32_t *cpus;                // CPU numbers by index
+	struct output *output;
+	uint64_t now_ns;
+};
+// Reads every counter and puts the records into the output. true: side-band records were lost since the last time.
+bool account_read(struct account *account, const struct account_context *context);
+// A stretch ends (events are about to be reopened): the last readings become part of `closed`. `period`: of each event, 0 unknown.
+void account_close_stretch(struct account *account, const struct event_set *set);
+// Over all CPUs and stretches.
+struct event_reading account_total(const struct account *account, uint32_t event);
+// What was due by the event's own running time; negative: not measurable (frequency, exclude bits, no fixed period).
+double account_expected(const struct account *account, const struct event_set *set, uint32_t event);
+
+#endif

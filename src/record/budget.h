@@ -1,0 +1,40 @@
+// How large the rings and the stack copies are: arithmetic only, from rate, delay and what the host allows. perfsample-record(1), -m.
+#ifndef PERFSAMPLE_RECORD_BUDGET_H
+#define PERFSAMPLE_RECORD_BUDGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+	STACK_BYTES_MAX = 65528,     // a record's size is a u16; the kernel cuts the copy further to what the record has left
+	STACK_BYTES_AUTO_MIN = 8192, // `auto` never goes below
+	SAMPLE_REST_BYTES = 256,     // of a sample beside its stack copy, in the formula
+	RING_BYTES_MIN = 128 * 1024,
+	RECORD_REST_BYTES_MAX = 2048, // what a sample may need beside the copy at most: registers, 127 kernel frames, fixed fields
+};
+
+struct budget_input {
+	double rate_hz;        // samples a second on one CPU, over all events
+	bool has_stack;        // copies of the user stack are taken
+	uint32_t stack_bytes;  // wished for; 0: auto
+	size_t ring_bytes;     // -m, already a power of two; 0: as the formula says
+	size_t ring_limit;     // the largest power of two that the host allows a ring; SIZE_MAX: no limit
+	unsigned delay_ms;     // how long the reader may be late at the priority it got
+};
+
+struct budget {
+	size_t ring_bytes;     // of the data area
+	uint32_t stack_bytes;  // multiple of 8; 0 without copies
+	double bears_ms;       // the delay that such a ring bears at this rate
+	bool is_short;         // bears less than was asked for
+};
+
+// STATUS_USAGE: -m is too small for one record; names the least size.
+bool budget_compute(const struct budget_input *input, struct budget *budget, struct err *err);
+// The smallest power of two that is not below `bytes`.
+size_t budget_power_of_two(size_t bytes);
+
+#endif

@@ -1,0 +1,350 @@
+#include "record/drain.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint64_t TICK_NS = 1000 * 1000 * 1000;
+static const uint64_t REAP_NS = UINT64_C(5) * 1000 * 1000 * 1000;
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void drain_init(struct drain *drain)
+{
+	drain->unwinder = unwinder_new();
+	drain->frames = mem_zero(UNWIND_MAX_FRAMES, sizeof(*drain->frames));
+	aside_init(&drain->aside, ASIDE_BYTES);
+	sampled_init(&drain->sampled);
+	drain->now_ns = drain->reap_ns = clock_ns();
+	drain->tick_ns = drain->now_ns + TICK_NS;
+	drain_reset_events(drain);
+}
+
+void drain_reset_events(struct drain *drain)
+{
+	size_t count = drain->set->events.count;
+	free(drain->layouts);
+	drain->layouts = mem_zero(count + 1, sizeof(*drain->layouts));
+	for (size_t e = 0; e < count; e++)
+		record_layout_init(&drain->layouts[e], &drain->set->events.data[e].attr, false);
+	record_layout_init(&drain->layouts[count], drain->set->has_sideband ? &drain->set->sideband_attr : &drain->set->events.data[0].attr, false);
+	for (size_t i = 0; i < drain->set->fds.count; i++) {
+		const struct event_fd *fd = &drain->set->fds.data[i];
+		hash_map_put(&drain->by_id, fd->id, fd->event == EVENT_SIDEBAND ? (uint32_t)count : fd->event, NULL);
+	}
+}
+
+void drain_release(struct drain *drain)
+{
+	aside_release(&drain->aside);
+	sampled_release(&drain->sampled);
+	unwinder_free(drain->unwinder);
+	free(drain->frames);
+	free(drain->layouts);
+	hash_map_release(&drain->by_id);
+	hash_map_release(&drain->fd_tids);
+	hash_map_release(&drain->doubtful);
+	hash_map_release(&drain->threads);
+	hash_map_release(&drain->pids);
+	vec_release(&drain->tops);
+}
+
+void drain_doubt(struct drain *drain, const int32_t *tids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		hash_map_put(&drain->doubtful, (uint32_t)tids[i], 1, NULL);
+	for (size_t i = 0; count > 0 && i < drain->set->fds.count; i++)
+		hash_map_put(&drain->fd_tids, drain->set->fds.data[i].id, (uint32_t)drain->set->fds.data[i].tid, NULL);
+}
+
+// Closes the direct events of threads that turned out to have inherited ones: their time_running must not count twice either.
+static void close_second_streams(struct drain *drain)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < drain->set->fds.count; i++) {
+		struct event_fd *fd = &drain->set->fds.data[i];
+		const uint32_t *state = hash_map_get(&drain->doubtful, (uint32_t)fd->tid);
+		bool goes = state != NULL && *state == 2;
+		for (size_t r = 0; goes && r < drain->set->rings.count; r++)
+			goes = drain->set->rings.data[r].fd != fd->fd;
+		if (goes)
+			close(fd->fd);
+		else
+			drain->set->fds.data[kept++] = *fd;
+	}
+	drain->set->fds.count = kept;
+}
+
+// ---------------------------------------------------------------- records
+// Every event of a set has the same fields up to the time, so any layout tells where id and time stand (asked for by the session).
+static uint64_t time_of(void *context, size_t ring, const struct perf_event_header *header)
+{
+	const struct drain *drain = context;
+	uint64_t time_ns = 0;
+	(void)ring;
+	size_t layout = header->type == PERF_RECORD_SAMPLE ? 0 : drain->set->events.count;
+	return record_peek_time(&drain->layouts[layout], header, &time_ns) ? time_ns : 0;
+}
+
+static uint32_t event_of(const struct drain *drain, const struct perf_event_header *header)
+{
+	uint64_t id;
+	uint32_t count = (uint32_t)drain->set->events.count;
+	if (!record_peek_id(&drain->layouts[header->type == PERF_RECORD_SAMPLE ? 0 : count], header, &id))
+		return header->type == PERF_RECORD_SAMPLE ? 0 : count;
+	const uint32_t *event = hash_map_get(&drain->by_id, id);
+	return event != NULL ? *event : header->type == PERF_RECORD_SAMPLE ? 0 : count;
+}
+
+// The image of a mapping is wanted as soon as it is mapped: the process may be gone in a millisecond.
+static void mapped(struct drain *drain, const struct record *record)
+{
+	if ((drain->mode != CHAIN_LIVE && !drain->want_names) || (int32_t)record->mapping.pid < 0)
+		return;
+	const struct mapping *mapping = spaces_find(drain->spaces, (int32_t)record->mapping.pid, record->mapping.start);
+	if (mapping != NULL && mapping->start == record->mapping.start)
+		images_want(drain->images, spaces_dsos(drain->spaces), mapping->dso, mapping, (int32_t)record->mapping.pid);
+}
+
+static void forked(struct drain *drain, const struct record *record)
+{
+	if (record->task.pid == record->task.ppid)
+		return; // a thread
+	const struct process *parent = spaces_find_process(drain->spaces, (int32_t)record->task.ppid);
+	spaces_process(drain->spaces, (int32_t)record->task.pid)->is_target = parent != NULL && parent->is_target;
+}
+
+// Of strangers (CPU-wide events, filtered) only what makes them known is kept in mind; nothing of it goes into the file.
+static bool is_ours(const struct drain *drain, int32_t pid)
+{
+	if (!drain->filter || pid < 0)
+		return true;
+	const struct process *process = spaces_find_process(drain->spaces, pid);
+	return process != NULL && process->is_target;
+}
+
+static int32_t subject(const struct record *record)
+{
+	switch (record->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2: return (int32_t)record->mapping.pid;
+	case PERF_RECORD_COMM: return (int32_t)record->comm.pid;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT: return (int32_t)record->task.pid;
+	default: return -1;
+	}
+}
+
+static void take_sideband(struct drain *drain, const struct record *record, uint64_t time_ns, bool synthesized)
+{
+	enum space_change change = spaces_apply(drain->spaces, record, synthesized);
+	drain->account->sideband_records++;
+	if (change == SPACE_FORKED)
+		forked(drain, record);
+	if (!is_ours(drain, subject(record)))
+		return;
+	if (change == SPACE_MAPPED && !synthesized)
+		mapped(drain, record);
+	// A JIT's map is complete only now.
+	if (change == SPACE_EXITED && record->task.pid == record->task.tid)
+		images_want_perf_map_again(drain->images, (int32_t)record->task.pid);
+	output_add(drain->output, record->header, record->size, time_ns);
+}
+
+static void take_lost(struct drain *drain, const struct record *record, uint32_t event)
+{
+	if (drain->set->has_format_lost)
+		return; // the counters say it better (PERF_RECORD_LOST is short by what was lost after the last success)
+	if (event < drain->set->events.count)
+		drain->account->events.data[event].lost_records += record->lost.lost;
+	else
+		drain->account->sideband_lost += record->lost.lost;
+	drain->reread_wanted = true; // it names no kind of record
+}
+
+static void take(void *context, const struct merge_item *item)
+{
+	struct drain *drain = context;
+	struct record record;
+	uint32_t event = event_of(drain, item->header);
+	if (!record_decode(&drain->layouts[event], item->header, item->header->size, &record, NULL)) {
+		drain->account->broken++;
+		return;
+	}
+	switch (record.type) {
+	case PERF_RECORD_SAMPLE:
+		if (record.id.time_ns == 0)
+			record.id.time_ns = item->time_ns;
+		if (event < drain->set->events.count)
+			drain_take_sample(drain, &record, event);
+		return;
+	case PERF_RECORD_LOST:
+		take_lost(drain, &record, event);
+		break;
+	case PERF_RECORD_THROTTLE:
+		drain->account->throttles++;
+		break;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+	case PERF_RECORD_KSYMBOL:
+		take_sideband(drain, &record, item->time_ns, false);
+		return;
+	default:
+		break;
+	}
+	output_add(drain->output, item->header, item->header->size, item->time_ns);
+}
+
+void drain_synthesized(struct drain *drain, const void *records, size_t bytes, bool starting)
+{
+	struct record_layout *layout = &drain->layouts[drain->set->events.count];
+	for (size_t at = 0; at + sizeof(struct perf_event_header) <= bytes;) {
+		struct perf_event_header *header = (void *)((uint8_t *)(uintptr_t)records + at);
+		struct record record;
+		if (header->size < sizeof(*header) || header->size > bytes - at)
+			break;
+		if (record_decode(layout, header, header->size, &record, NULL))
+			take_sideband(drain, &record, starting ? 0 : drain->now_ns, true);
+		at += header->size;
+	}
+}
+
+// ---------------------------------------------------------------- passes
+struct known { VEC(int32_t) pids; const struct drain *drain; };
+
+static void add_known(struct process *process, void *context)
+{
+	struct known *known = context;
+	if (process->pid > 0 && !process->exited && (!known->drain->filter || process->is_target))
+		vec_push(&known->pids, process->pid);
+}
+
+// Side-band records were lost: what is mapped where is no longer known. /proc is read again, on the helper thread; until its answer is in, addresses
+// are looked up in what was known.
+static void ask_again(struct drain *drain)
+{
+	struct known known = { .drain = drain };
+	struct buf trailer = { 0 };
+	uint64_t id = 0;
+	for (size_t i = 0; i < drain->set->fds.count && id == 0; i++)
+		if (drain->set->fds.data[i].event == EVENT_SIDEBAND)
+			id = drain->set->fds.data[i].id;
+	account_trailer(&trailer, &drain->set->sideband_attr, 0, 0, drain->now_ns, id, 0);
+	spaces_each_process(drain->spaces, add_known, &known);
+	if (images_reread(drain->images, known.pids.data, known.pids.count, drain->any_pid, trailer.data, trailer.size)) {
+		drain->account->rereads++;
+		drain->reread_wanted = false;
+		drain->rereading = true;
+	}
+	vec_release(&known.pids);
+	buf_release(&trailer);
+}
+
+static void forget_maps(struct process *process, void *context)
+{
+	struct drain *drain = context;
+	if (process->pid > 0 && !process->exited && (!drain->filter || process->is_target))
+		spaces_forget_maps(drain->spaces, process->pid);
+}
+
+static void take_answer(struct drain *drain)
+{
+	struct buf records = { 0 };
+	if (!images_reread_done(drain->images, &records))
+		return;
+	drain->rereading = false;
+	spaces_each_process(drain->spaces, forget_maps, drain);
+	drain_synthesized(drain, records.data, records.size, false);
+	buf_release(&records);
+}
+
+static void tick(struct drain *drain)
+{
+	struct account_context context = {
+		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output, .now_ns = drain->now_ns,
+	};
+	drain->account->late = drain->merge.late;
+	if (account_read(drain->account, &context))
+		drain->reread_wanted = true;
+}
+
+void drain_pass(struct drain *drain, bool last)
+{
+	drain->now_ns = clock_ns();
+	uint64_t horizon = last ? UINT64_MAX : drain->now_ns - DRAIN_SLACK_NS;
+	if (drain->rereading)
+		take_answer(drain);
+	if (drain->aside.waiting > 0)
+		drain_retry_aside(drain, false);
+	drain->taken_records = merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
+	if (drain->doubtful.count > 0)
+		close_second_streams(drain);
+	drain->ticked = last || drain->now_ns >= drain->tick_ns;
+	if (drain->ticked) {
+		tick(drain);
+		drain->tick_ns = drain->now_ns + TICK_NS;
+	}
+	if (drain->reread_wanted && !drain->rereading && !last)
+		ask_again(drain);
+	if (drain->now_ns - drain->reap_ns > REAP_NS) {
+		spaces_reap(drain->spaces, drain->reap_ns);
+		drain->reap_ns = drain->now_ns;
+	}
+	uint64_t oldest = aside_oldest_ns(&drain->aside);
+	output_release(drain->output, oldest < horizon ? oldest : horizon);
+	output_hand(drain->output, drain->now_ns, drain->ticked);
+}
+
+// ---------------------------------------------------------------- waiting
+struct drain_poll {
+	struct pollfd *fds; // [0]: the wake-up
+	size_t count;
+};
+
+struct drain_poll *drain_poll_new(const struct event_set *set, int wake_fd)
+{
+	struct drain_poll *poll = NEW(struct drain_poll);
+	poll->fds = mem_zero(set->rings.count + 1, sizeof(*poll->fds));
+	poll->fds[0] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
+	for (size_t i = 0; i < set->rings.count; i++)
+		poll->fds[i + 1] = (struct pollfd){ .fd = set->rings.data[i].fd, .events = POLLIN };
+	poll->count = set->rings.count + 1;
+	return poll;
+}
+
+void drain_poll_wait(struct drain_poll *set, int timeout_ms)
+{
+	if (poll(set->fds, set->count, timeout_ms) <= 0)
+		return;
+	// A ring whose tasks are all gone says POLLHUP for ever: a real-time thread that polls on would take the CPU.
+	for (size_t i = 1; i < set->count;) {
+		if (set->fds[i].revents & (POLLHUP | POLLERR | POLLNVAL))
+			set->fds[i] = set->fds[--set->count];
+		else
+			i++;
+	}
+}
+
+size_t drain_poll_live(const struct drain_poll *poll)
+{
+	return poll->count - 1;
+}
+
+void drain_poll_free(struct drain_poll *poll)
+{
+	if (poll == NULL)
+		return;
+	free(poll->fds);
+	free(poll);
+}

@@ -1,0 +1,90 @@
+// The drain thread: from the kernel's rings to the output, unwinding in place.
+//
+// One thread for all rings, on purpose. The recorder may use 25 % of one CPU (--max-cpu), and at 3 us a sample that is more than 80,000 samples a
+// second, so one thread has the throughput by definition; and one thread sees the records of all rings in the order of time, so that address spaces
+// need no locks. (Readers pinned to each CPU, for stacks beyond the kernel's cap, can be added: `rings` is an array, and everything below works on a
+// slice of it.) It runs at SCHED_FIFO 1 where it may: losses under load are the reader not being scheduled. So it must never wait: no files, no locks, no disk.
+#ifndef PERFSAMPLE_RECORD_DRAIN_H
+#define PERFSAMPLE_RECORD_DRAIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "perf/event_set.h"
+#include "perf/merge.h"
+#include "perf/record.h"
+#include "proc/space.h"
+#include "record/account.h"
+#include "record/aside.h"
+#include "record/images.h"
+#include "record/output.h"
+#include "record/sampled.h"
+#include "unwind/unwind.h"
+
+enum chain_mode { CHAIN_LIVE, CHAIN_POST, CHAIN_FP, CHAIN_NONE };
+
+
+
+struct drain {
+	// Given by the session.
+	struct event_set *set;
+	struct spaces *spaces;
+	struct images *images;
+	struct output *output;
+	struct account *account;
+	const struct perf_event_attr *file_attrs; // per event, then the side-band event's
+	const uint32_t *cpus;
+	enum chain_mode mode;
+	uint16_t machine;          // EM_* of this host
+	bool filter;               // keep the descent of what is_target marks; the rest are `others`
+	bool want_names;           // collect sampled addresses
+	bool any_pid;              // -a: everyone is a target
+	int32_t held_pid;          // the held command: until its exec it is the recorder's own code; -1: none
+	unsigned timer_ms;         // between passes
+
+	// Its own.
+	struct record_layout *layouts;  // per event, then the side-band event's
+	struct hash_map by_id;     // event id -> index into layouts
+	struct hash_map fd_tids;   // event id -> tid, while threads are in doubt
+	struct hash_map doubtful;  // tid -> 1: may have both an inherited and a direct event; 2: has
+	struct hash_map threads;   // tid -> index into tops
+	VEC(uint64_t) tops;        // stack top by thread; 0: unknown
+	struct hash_map pids;      // sampled pids
+	struct merge merge;
+	struct aside aside;
+	struct sampled sampled;
+	struct unwinder *unwinder;
+	struct frame *frames;      // UNWIND_MAX_FRAMES
+	uint64_t images_version;
+	uint64_t now_ns, tick_ns, reap_ns;
+	bool ticked;               // a second passed in the last pass
+	bool rereading, reread_wanted;
+	size_t taken_records;      // of the last pass
+};
+
+enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };
+
+void drain_init(struct drain *drain);     // after the members above are set
+void drain_reset_events(struct drain *drain); // the set was (re)opened: layouts, ids
+void drain_release(struct drain *drain);
+// Threads that may carry two events: keep one stream each.
+void drain_doubt(struct drain *drain, const int32_t *tids, size_t count);
+// Records that describe /proc, or the kernel, or come from a re-read: applied and put out.
+void drain_synthesized(struct drain *drain, const void *records, size_t bytes, bool starting);
+// One pass over all rings. `last`: everything, and nothing stays aside.
+void drain_pass(struct drain *drain, bool last);
+// Waits for a watermark, a byte on `wake_fd`, or the timer. The rings' poll set is made anew by drain_reset_events.
+struct drain_poll;
+struct drain_poll *drain_poll_new(const struct event_set *set, int wake_fd);
+void drain_poll_wait(struct drain_poll *poll, int timeout_ms);
+size_t drain_poll_live(const struct drain_poll *poll); // rings that have not hung up
+void drain_poll_free(struct drain_poll *poll);
+
+// drain_sample.c
+void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event);
+void drain_retry_aside(struct drain *drain, bool last);
+
+#endif

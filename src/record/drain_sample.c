@@ -1,0 +1,264 @@
+// One sample: whose it is, its stack, its way into the output.
+#include <elf.h>
+
+#include "record/drain.h"
+#include "record/sample.h"
+
+static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000;
+
+struct lookup {
+	struct drain *drain;
+	const struct maps *maps;
+	int32_t pid;
+	bool give_up; // an image that is not there yet counts as missing
+};
+
+static struct unwind_map map_at(void *context, uint64_t addr)
+{
+	struct lookup *lookup = context;
+	const struct mapping *mapping = maps_find(lookup->maps, addr);
+	if (mapping == NULL)
+		return (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+	return images_map(lookup->drain->images, spaces_dsos(lookup->drain->spaces), mapping, lookup->pid, lookup->give_up);
+}
+
+static uint64_t *stack_top_of(struct drain *drain, int32_t tid)
+{
+	bool is_new;
+	uint32_t *index = hash_map_put(&drain->threads, (uint32_t)tid, (uint32_t)drain->tops.count, &is_new);
+	if (is_new)
+		vec_push(&drain->tops, 0);
+	return &drain->tops.data[*index];
+}
+
+// ---------------------------------------------------------------- names to look up later
+static void collect_user(struct drain *drain, const struct maps *maps, int32_t pid, const struct frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t addr = frame_lookup_addr(&frames[i]);
+		if (sampled_is_known(&drain->sampled, maps->generation, addr))
+			continue;
+		const struct mapping *mapping = maps_find(maps, addr);
+		if (mapping == NULL)
+			continue;
+		const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
+		if (dso->kind == DSO_ANON)
+			images_want_perf_map(drain->images, pid);
+		sampled_user(&drain->sampled, dso, mapping, maps->generation, addr);
+	}
+}
+
+static void collect_kernel(struct drain *drain, const uint64_t *chain, uint64_t count)
+{
+	bool first = true;
+	for (uint64_t i = 0; i < count && chain[i] != (uint64_t)PERF_CONTEXT_USER; i++) {
+		if (chain[i] >= (uint64_t)PERF_CONTEXT_MAX)
+			continue;
+		uint64_t addr = first ? chain[i] : chain[i] - 1; // a return address belongs to the call before it
+		first = false;
+		if (sampled_is_known(&drain->sampled, SAMPLED_KERNEL_GENERATION, addr))
+			continue;
+		const struct mapping *mapping = spaces_find_kernel(drain->spaces, addr);
+		sampled_kernel(&drain->sampled, mapping != NULL ? mapping->dso : DSO_NONE, addr);
+	}
+}
+
+// The user part of a chain that the kernel walked by frame pointers.
+static void collect_chain(struct drain *drain, const struct record *record, const struct maps *maps)
+{
+	const uint64_t *chain = record->sample.callchain;
+	uint64_t count = record->sample.callchain_count, i = 0;
+	collect_kernel(drain, chain, count);
+	while (i < count && chain[i] != (uint64_t)PERF_CONTEXT_USER)
+		i++;
+	for (uint64_t first = ++i; i < count; i++) {
+		struct frame frame = { .addr = chain[i], .kind = i == first ? FRAME_LEAF : FRAME_RETURN };
+		collect_user(drain, maps, record->id.pid, &frame, 1);
+	}
+}
+
+// ---------------------------------------------------------------- into the output
+static void keep_books(struct drain *drain, const struct record *record, uint32_t event)
+{
+	account_sample(drain->account, event, record->id.time_ns);
+	if (record->id.pid == 0)
+		drain->account->events.data[event].idle++;
+}
+
+static bool take_place(struct drain *drain, uint32_t event)
+{
+	if (output_has_room(drain->output))
+		return true;
+	drain->account->events.data[event].dropped++;
+	return false;
+}
+
+static void put_live(struct drain *drain, const struct record *record, uint32_t event, const struct maps *maps, const struct unwind_stack *stack)
+{
+	if (!take_place(drain, event))
+		return;
+	struct buf *out = output_buffer(drain->output);
+	size_t offset = out->size;
+	struct note note = { .end = stack->end };
+	if (!sample_encode_live(out, &drain->layouts[event], record, stack->frames, stack->count, &note)) {
+		drain->account->broken++;
+		drain->account->events.data[event].dropped++;
+		return;
+	}
+	output_commit(drain->output, offset, record->id.time_ns, true);
+	keep_books(drain, record, event);
+	drain->account->ends[note.end]++;
+	if (stack->count > drain->account->longest_chain)
+		drain->account->longest_chain = stack->count;
+	if (drain->want_names) {
+		collect_kernel(drain, record->sample.callchain, record->sample.callchain_count);
+		collect_user(drain, maps, record->id.pid, stack->frames, stack->count);
+	}
+}
+
+// The kernel copied no stack. In kernel mode that is a task whose address space is gone already (it is exiting or in exec): nothing of user
+// space is left to be shown. In user mode the copy failed: only the leaf is known.
+static void without_copy(const struct record *record, struct unwind_stack *stack)
+{
+	bool in_user = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+	stack->end = in_user ? UNWIND_NO_REGISTERS : UNWIND_NOT_USER;
+	stack->count = 0;
+	if (in_user)
+		stack->frames[stack->count++] = (struct frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
+}
+
+// false: an image is not there yet, nothing was put out.
+static bool unwind_sample(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps, bool give_up)
+{
+	const struct record_sample *sample = &record->sample;
+	struct unwind_stack stack = { .frames = drain->frames, .capacity = UNWIND_MAX_FRAMES };
+	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE) {
+		stack.end = UNWIND_NOT_USER; // kernel threads, the idle task
+	} else if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0) {
+		without_copy(record, &stack);
+	} else {
+		struct lookup lookup = { .drain = drain, .maps = maps, .pid = record->id.pid, .give_up = give_up };
+		struct unwind_input input = {
+			.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
+			.regs = sample->user.words, .regs_mask = sample->user.mask,
+			.stack = sample->stack.bytes, .stack_size = sample->stack.dyn_size,
+			.generation = maps->generation, .map = map_at, .map_context = &lookup,
+		};
+		unwind_stack(drain->unwinder, &input, &stack);
+		if (stack.end == UNWIND_DEFERRED)
+			return false;
+		if (stack.end == UNWIND_ROOT && stack.last_cfa != 0)
+			*stack_top_of(drain, record->id.tid) = stack.last_cfa;
+	}
+	put_live(drain, record, event, maps, &stack);
+	return true;
+}
+
+// ---------------------------------------------------------------- set aside
+// Bytes of the copy below the thread's stack top, where that is known: the kernel fills the rest with whatever is mapped above.
+static uint64_t worth_keeping(struct drain *drain, const struct record *record)
+{
+	const struct record_sample *sample = &record->sample;
+	struct unwind_regs regs;
+	uint64_t top = *stack_top_of(drain, record->id.tid), valid = sample->stack.dyn_size;
+	if (top == 0 || !unwind_regs_for(drain->machine, &regs) || (sample->user.mask & UINT64_C(1) << regs.sp) == 0)
+		return valid;
+	uint64_t sp = sample->user.words[__builtin_popcountll(sample->user.mask & ((UINT64_C(1) << regs.sp) - 1))];
+	if (sp >= top || top - sp >= valid)
+		return valid;
+	return (top - sp + 7) / 8 * 8;
+}
+
+static void set_aside(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps)
+{
+	switch (aside_add(&drain->aside, record, worth_keeping(drain, record), maps, event, drain->now_ns)) {
+	case ASIDE_SHORTENED: drain->account->shortened++; /* fall through */
+	case ASIDE_TAKEN: drain->account->aside++; break;
+	case ASIDE_FULL: drain->account->events.data[event].dropped++; break;
+	}
+}
+
+void drain_retry_aside(struct drain *drain, bool last)
+{
+	uint64_t version = images_version(drain->images);
+	bool news = version != drain->images_version || last;
+	drain->images_version = version;
+	for (struct aside_entry *entry = aside_first(&drain->aside); entry != NULL; entry = aside_next(&drain->aside, entry)) {
+		bool expired = last || (drain->now_ns > entry->since_ns && drain->now_ns - entry->since_ns > ASIDE_MAX_NS);
+		if (!news && !expired)
+			break; // the older ones come first
+		struct record record;
+		const struct perf_event_header *header = (const void *)entry->record;
+		if (!record_decode(&drain->layouts[entry->event], entry->record, header->size, &record, NULL)) {
+			drain->account->broken++;
+			drain->account->events.data[entry->event].dropped++;
+		} else if (!unwind_sample(drain, &record, entry->event, entry->maps, expired)) {
+			continue;
+		} else if (expired) {
+			drain->account->aside_expired++;
+		}
+		aside_done(&drain->aside, entry);
+	}
+}
+
+// ---------------------------------------------------------------- whose it is
+// A thread that had inherited events before it got its own sends two streams: the direct one goes.
+static bool is_second_stream(struct drain *drain, const struct record *record)
+{
+	uint32_t *state = hash_map_get(&drain->doubtful, (uint32_t)record->id.tid);
+	const uint32_t *owner = state != NULL ? hash_map_get(&drain->fd_tids, record->id.id) : NULL;
+	if (owner == NULL)
+		return false;
+	bool own = *owner == (uint32_t)record->id.tid;
+	if (!own)
+		*state = 2;
+	return own && *state == 2;
+}
+
+static bool is_stranger(struct drain *drain, const struct record *record)
+{
+	if (drain->doubtful.count > 0 && is_second_stream(drain, record))
+		return true;
+	if (!drain->filter && drain->held_pid != record->id.pid)
+		return false;
+	const struct process *process = spaces_find_process(drain->spaces, record->id.pid);
+	if (drain->held_pid == record->id.pid && (process == NULL || !process->has_exec))
+		return true; // between our fork and its exec the command is ourselves
+	return drain->filter && (process == NULL || !process->is_target);
+}
+
+void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event)
+{
+	if (is_stranger(drain, record)) {
+		drain->account->events.data[event].others++;
+		return;
+	}
+	hash_map_put(&drain->pids, (uint32_t)record->id.pid, 1, NULL);
+	(void)stack_top_of(drain, record->id.tid);
+	struct maps *maps = spaces_process(drain->spaces, record->id.pid)->maps;
+	if (drain->mode == CHAIN_LIVE) {
+		if (!unwind_sample(drain, record, event, maps, false))
+			set_aside(drain, record, event, maps);
+		return;
+	}
+	if (!take_place(drain, event))
+		return;
+	struct buf *out = output_buffer(drain->output);
+	size_t offset = out->size;
+	if (drain->mode == CHAIN_POST)
+		sample_copy_trimmed(out, record, record->sample.stack.dyn_size);
+	else
+		buf_add(out, record->header, record->size);
+	output_commit(drain->output, offset, record->id.time_ns, true);
+	keep_books(drain, record, event);
+	if (!drain->want_names || drain->mode == CHAIN_POST)
+		return;
+	if (record->sample.callchain_count > 0) {
+		collect_chain(drain, record, maps);
+	} else if ((record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL) {
+		collect_kernel(drain, &record->sample.ip, 1);
+	} else {
+		struct frame frame = { .addr = record->sample.ip, .kind = FRAME_LEAF };
+		collect_user(drain, maps, record->id.pid, &frame, 1);
+	}
+}

@@ -1,0 +1,417 @@
+#include "record/images.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "proc/procfs.h"
+
+enum slot_state { SLOT_UNKNOWN, SLOT_WANTED, SLOT_READY, SLOT_FAILED };
+enum { SLOTS_PER_CHUNK = 256, CHUNKS_MAX = 4096, REQUESTS = 256, ATTEMPTS_MAX = 3 };
+
+struct slot {
+	_Atomic int state;
+	struct image *image;       // READY only
+	struct unwind_image *cfi;  // READY; NULL: no CFI at all
+	uint8_t attempts;          // drain thread's
+	int32_t asked_pid;
+};
+
+enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_PERF_MAP, REQUEST_REREAD };
+struct request {
+	enum request_kind kind;
+	struct slot *slot;
+	int32_t pid;
+	uint64_t start, end, pgoff;
+	struct dso dso; // path: below
+	char path[PATH_MAX];
+};
+
+struct perf_map { int32_t pid; int fd; };
+
+// Read on the helper thread, applied on the drain thread. The memory belongs to one side at a time, as `state` says.
+struct reread {
+	_Atomic int state; // 0 idle, 1 running, 2 done
+	VEC(int32_t) pids;
+	bool everybody;
+	uint8_t trailer[64];
+	size_t trailer_bytes;
+	struct buf records;
+};
+
+struct images {
+	struct slot *chunks[CHUNKS_MAX]; // slots never move: the helper holds their addresses
+	struct slot vdso[2];             // one for each ABI; [1]: 32-bit tasks
+	struct request *requests;        // ring of REQUESTS
+	_Atomic size_t pushed, popped;
+	sem_t wake;
+	pthread_t thread;
+	bool running, abandoned;
+	_Atomic bool stopping;
+	_Atomic uint64_t version;
+	struct hash_map mapped_pids; // drain thread: pids whose perf map was asked for
+	struct reread reread;
+	// The helper's until images_stop.
+	VEC(struct perf_map) perf_maps;
+	char refusal[256];
+	struct images_figures figures;
+};
+
+struct images *images_new(void)
+{
+	struct images *images = NEW(struct images);
+	images->requests = mem_zero(REQUESTS, sizeof(struct request));
+	sem_init(&images->wake, 0, 0);
+	return images;
+}
+
+// ---------------------------------------------------------------- the helper thread
+static bool open_image(const struct request *request, struct image **image)
+{
+	if (request->kind == REQUEST_VDSO)
+		return procfs_open_vdso(image, request->pid, request->start, request->end, NULL);
+	if (procfs_open_image(image, request->pid, &request->dso, request->start, request->end, request->pgoff, NULL))
+		return true;
+	// The process is gone; the same file (identity is checked) usually stands below our own root too.
+	return !request->dso.deleted &&
+	       procfs_open_image(image, (int32_t)getpid(), &request->dso, request->start, request->end, request->pgoff, NULL);
+}
+
+static void serve_image(struct images *images, const struct request *request)
+{
+	struct slot *slot = request->slot;
+	struct image *image = NULL;
+	bool good = open_image(request, &image);
+	if (good) {
+		slot->image = image;
+		if (!unwind_image_new(&slot->cfi, image, true, NULL))
+			slot->cfi = NULL;
+		images->figures.opened++;
+	} else {
+		images->figures.failed++;
+	}
+	atomic_store_explicit(&slot->state, good ? SLOT_READY : SLOT_FAILED, memory_order_release);
+	atomic_fetch_add_explicit(&images->version, 1, memory_order_release);
+}
+
+static void serve_perf_map(struct images *images, int32_t pid)
+{
+	struct err err = { 0 };
+	int fd = procfs_open_perf_map(pid, &err);
+	if (fd < 0) {
+		if (err.text[0] != '\0' && images->refusal[0] == '\0')
+			snprintf(images->refusal, sizeof(images->refusal), "%.250s", err.text);
+		return;
+	}
+	for (size_t i = 0; i < images->perf_maps.count; i++)
+		if (images->perf_maps.data[i].pid == pid) {
+			close(images->perf_maps.data[i].fd);
+			images->perf_maps.data[i].fd = fd;
+			return;
+		}
+	vec_push(&images->perf_maps, (struct perf_map){ .pid = pid, .fd = fd });
+}
+
+static void serve_reread(struct reread *reread)
+{
+	for (size_t i = 0; i < reread->pids.count; i++)
+		procfs_synthesize(reread->pids.data[i], true, reread->trailer, reread->trailer_bytes, &reread->records);
+	struct procfs_ids all = { 0 };
+	if (reread->everybody && procfs_pids(&all, NULL)) {
+		struct hash_map done = { 0 };
+		for (size_t i = 0; i < reread->pids.count; i++)
+			hash_map_put(&done, (uint32_t)reread->pids.data[i], 1, NULL);
+		for (size_t i = 0; i < all.ids.count; i++)
+			if (hash_map_get(&done, (uint32_t)all.ids.data[i]) == NULL)
+				procfs_synthesize(all.ids.data[i], true, reread->trailer, reread->trailer_bytes, &reread->records);
+		hash_map_release(&done);
+	}
+	vec_release(&all.ids);
+	atomic_store_explicit(&reread->state, 2, memory_order_release);
+}
+
+static void serve(struct images *images, struct request *request)
+{
+	switch (request->kind) {
+	case REQUEST_IMAGE:
+	case REQUEST_VDSO: serve_image(images, request); break;
+	case REQUEST_PERF_MAP: serve_perf_map(images, request->pid); break;
+	case REQUEST_REREAD: serve_reread(&images->reread); break;
+	}
+}
+
+static void *helper_main(void *context)
+{
+	struct images *images = context;
+	// Among 200 runnable threads of equal priority it would wait for a second; it works in short bursts, so where that is allowed it goes first.
+	// (On Linux the niceness is the thread's: setpriority(2), NOTES.)
+	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -10);
+	for (;;) {
+		while (sem_wait(&images->wake) != 0 && errno == EINTR)
+			;
+		size_t at = atomic_load_explicit(&images->popped, memory_order_relaxed);
+		if (at == atomic_load_explicit(&images->pushed, memory_order_acquire)) {
+			if (atomic_load(&images->stopping))
+				return NULL;
+			continue;
+		}
+		serve(images, &images->requests[at % REQUESTS]);
+		atomic_store_explicit(&images->popped, at + 1, memory_order_release);
+	}
+}
+
+bool images_start(struct images *images)
+{
+	images->running = pthread_create(&images->thread, NULL, helper_main, images) == 0;
+	return images->running;
+}
+
+void images_stop(struct images *images)
+{
+	if (!images->running)
+		return;
+	atomic_store(&images->stopping, true);
+	sem_post(&images->wake);
+	images->running = false;
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 5;
+	if (pthread_timedjoin_np(images->thread, NULL, &until) != 0) {
+		images->abandoned = true; // it waits for a mount that does not answer: what it holds is never freed
+		pthread_detach(images->thread);
+	}
+}
+
+// ---------------------------------------------------------------- the drain thread's side
+static struct request *next_request(struct images *images)
+{
+	size_t at = atomic_load_explicit(&images->pushed, memory_order_relaxed);
+	if (at - atomic_load_explicit(&images->popped, memory_order_acquire) == REQUESTS)
+		return NULL;
+	return &images->requests[at % REQUESTS];
+}
+
+static void send_request(struct images *images)
+{
+	atomic_fetch_add_explicit(&images->pushed, 1, memory_order_release);
+	sem_post(&images->wake);
+}
+
+static struct slot *slot_of(struct images *images, uint32_t dso, bool make)
+{
+	uint32_t chunk = dso / SLOTS_PER_CHUNK;
+	if (chunk >= CHUNKS_MAX)
+		return NULL; // a million images: the rest have none
+	if (images->chunks[chunk] == NULL) {
+		if (!make)
+			return NULL;
+		images->chunks[chunk] = mem_zero(SLOTS_PER_CHUNK, sizeof(struct slot));
+	}
+	return &images->chunks[chunk][dso % SLOTS_PER_CHUNK];
+}
+
+// The slot behind a mapping; NULL for what has no image by nature.
+static struct slot *slot_for(struct images *images, const struct dso *dso, uint32_t id, const struct mapping *mapping)
+{
+	if (dso->kind == DSO_VDSO) // every process of one ABI has the same vdso
+		return &images->vdso[mapping->start < UINT64_C(1) << 32];
+	return dso->kind == DSO_FILE ? slot_of(images, id, true) : NULL;
+}
+
+static void ask(struct images *images, struct slot *slot, const struct dso *dso, const struct mapping *mapping, int32_t pid)
+{
+	int state = atomic_load_explicit(&slot->state, memory_order_acquire);
+	if (state == SLOT_WANTED || state == SLOT_READY)
+		return;
+	if (state == SLOT_FAILED && (slot->attempts >= ATTEMPTS_MAX || slot->asked_pid == pid))
+		return;
+	struct request *request = next_request(images);
+	if (request == NULL)
+		return; // asked again by the next sample
+	size_t length = strlen(dso->path);
+	if (length >= sizeof(request->path)) {
+		slot->attempts = ATTEMPTS_MAX;
+		atomic_store_explicit(&slot->state, SLOT_FAILED, memory_order_release);
+		return;
+	}
+	request->kind = dso->kind == DSO_VDSO ? REQUEST_VDSO : REQUEST_IMAGE;
+	request->slot = slot;
+	request->pid = pid;
+	request->start = mapping->start;
+	request->end = mapping->end;
+	request->pgoff = mapping->pgoff;
+	memcpy(request->path, dso->path, length + 1);
+	request->dso = *dso;
+	request->dso.path = request->path;
+	slot->attempts++;
+	slot->asked_pid = pid;
+	atomic_store_explicit(&slot->state, SLOT_WANTED, memory_order_release);
+	send_request(images);
+}
+
+void images_want(struct images *images, const struct dso_table *dsos, uint32_t id, const struct mapping *mapping, int32_t pid)
+{
+	const struct dso *dso = dso_get(dsos, id);
+	struct slot *slot = slot_for(images, dso, id, mapping);
+	if (slot != NULL)
+		ask(images, slot, dso, mapping, pid);
+}
+
+static enum unwind_end imageless(const struct dso *dso)
+{
+	// JIT code and what stands in [vsyscall]: no CFI, frame pointers are tried.
+	return dso->kind == DSO_SPECIAL && strcmp(dso->path, "[uprobes]") == 0 ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI;
+}
+
+struct unwind_map images_map(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, bool give_up)
+{
+	struct unwind_map map = { .start = mapping->start, .end = mapping->end };
+	const struct dso *dso = dso_get(dsos, mapping->dso);
+	struct slot *slot = slot_for(images, dso, mapping->dso, mapping);
+	if (slot == NULL) {
+		map.missing = imageless(dso);
+		return map;
+	}
+	int state = atomic_load_explicit(&slot->state, memory_order_acquire);
+	if (state == SLOT_UNKNOWN || state == SLOT_FAILED) {
+		ask(images, slot, dso, mapping, pid);
+		state = atomic_load_explicit(&slot->state, memory_order_acquire);
+	}
+	if (state == SLOT_READY) {
+		map.image = slot->cfi;
+		map.missing = UNWIND_NO_CFI;
+		if (!image_bias(slot->image, mapping->start, mapping->end, mapping->pgoff, &map.bias)) {
+			map.image = NULL;
+			map.missing = UNWIND_NO_IMAGE;
+		}
+		return map;
+	}
+	map.missing = state == SLOT_FAILED || give_up ? UNWIND_NO_IMAGE : UNWIND_DEFERRED;
+	return map;
+}
+
+uint64_t images_version(struct images *images)
+{
+	return atomic_load_explicit(&images->version, memory_order_acquire);
+}
+
+static void ask_perf_map(struct images *images, int32_t pid)
+{
+	struct request *request = next_request(images);
+	if (request == NULL)
+		return;
+	request->kind = REQUEST_PERF_MAP;
+	request->pid = pid;
+	send_request(images);
+}
+
+void images_want_perf_map(struct images *images, int32_t pid)
+{
+	bool is_new;
+	hash_map_put(&images->mapped_pids, (uint32_t)pid, 1, &is_new);
+	if (is_new)
+		ask_perf_map(images, pid);
+}
+
+void images_want_perf_map_again(struct images *images, int32_t pid)
+{
+	if (images->mapped_pids.count > 0 && hash_map_get(&images->mapped_pids, (uint32_t)pid) != NULL)
+		ask_perf_map(images, pid);
+}
+
+bool images_reread(struct images *images, const int32_t *pids, size_t count, bool everybody, const void *trailer, size_t trailer_bytes)
+{
+	struct reread *reread = &images->reread;
+	struct request *request = next_request(images);
+	if (request == NULL || trailer_bytes > sizeof(reread->trailer) || atomic_load_explicit(&reread->state, memory_order_acquire) != 0)
+		return false;
+	vec_clear(&reread->pids);
+	for (size_t i = 0; i < count; i++)
+		vec_push(&reread->pids, pids[i]);
+	reread->everybody = everybody;
+	memcpy(reread->trailer, trailer, trailer_bytes);
+	reread->trailer_bytes = trailer_bytes;
+	atomic_store_explicit(&reread->state, 1, memory_order_release);
+	request->kind = REQUEST_REREAD;
+	send_request(images);
+	return true;
+}
+
+bool images_reread_done(struct images *images, struct buf *out)
+{
+	struct reread *reread = &images->reread;
+	if (atomic_load_explicit(&reread->state, memory_order_acquire) != 2)
+		return false;
+	*out = reread->records;
+	reread->records = (struct buf){ 0 };
+	atomic_store_explicit(&reread->state, 0, memory_order_release);
+	return true;
+}
+
+// ---------------------------------------------------------------- after the end
+struct image *images_image(const struct images *images, uint32_t dso)
+{
+	const struct slot *chunk = dso / SLOTS_PER_CHUNK < CHUNKS_MAX ? images->chunks[dso / SLOTS_PER_CHUNK] : NULL;
+	if (chunk == NULL || atomic_load_explicit(&chunk[dso % SLOTS_PER_CHUNK].state, memory_order_acquire) != SLOT_READY)
+		return NULL;
+	return chunk[dso % SLOTS_PER_CHUNK].image;
+}
+
+int images_perf_map_fd(const struct images *images, int32_t pid)
+{
+	for (size_t i = 0; !images->abandoned && i < images->perf_maps.count; i++)
+		if (images->perf_maps.data[i].pid == pid)
+			return images->perf_maps.data[i].fd;
+	return -1;
+}
+
+const char *images_perf_map_refusal(const struct images *images)
+{
+	return !images->abandoned && images->refusal[0] != '\0' ? images->refusal : NULL;
+}
+
+struct images_figures images_figures(const struct images *images)
+{
+	return images->figures;
+}
+
+static void release_slot(struct slot *slot)
+{
+	unwind_image_free(slot->cfi);
+	image_release(slot->image);
+}
+
+void images_free(struct images *images)
+{
+	if (images == NULL)
+		return;
+	images_stop(images);
+	if (images->abandoned)
+		return;
+	for (size_t c = 0; c < CHUNKS_MAX; c++) {
+		for (size_t i = 0; images->chunks[c] != NULL && i < SLOTS_PER_CHUNK; i++)
+			release_slot(&images->chunks[c][i]);
+		free(images->chunks[c]);
+	}
+	release_slot(&images->vdso[0]);
+	release_slot(&images->vdso[1]);
+	for (size_t i = 0; i < images->perf_maps.count; i++)
+		close(images->perf_maps.data[i].fd);
+	vec_release(&images->perf_maps);
+	vec_release(&images->reread.pids);
+	buf_release(&images->reread.records);
+	hash_map_release(&images->mapped_pids);
+	sem_destroy(&images->wake);
+	free(images->requests);
+	free(images);
+}

@@ -1,0 +1,48 @@
+// Images of the target, opened while it lives by a helper thread, looked up by the drain thread without ever waiting.
+//
+// dso id -> slot {UNKNOWN, WANTED, READY, FAILED}. The drain thread asks (a bounded queue without locks); the helper opens the file, reads what the
+// unwinder needs and publishes the slot's state with release. A slot that is READY never changes again. Opening a file may wait for
+// a disk or a FUSE mount, and touching CFI for the first time may too: neither may ever happen in the drain thread.
+#ifndef PERFSAMPLE_RECORD_IMAGES_H
+#define PERFSAMPLE_RECORD_IMAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/vec.h"
+#include "elf/image.h"
+#include "proc/dso.h"
+#include "proc/space.h"
+#include "unwind/unwind.h"
+
+struct images;
+struct images *images_new(void);
+bool images_start(struct images *images); // the helper thread; false: none to be had
+void images_stop(struct images *images);  // finishes what was asked for (5 s at most: a mount may hang), then ends the helper
+void images_free(struct images *images);  // images that are still referenced elsewhere live on
+
+// Drain thread. Asks for the image behind a mapping of `pid` unless it is there, asked for, or given up.
+void images_want(struct images *images, const struct dso_table *dsos, uint32_t dso, const struct mapping *mapping, int32_t pid);
+// Drain thread: what the unwinder is to know about `mapping`. An image that is not there yet is asked for and answers
+// UNWIND_DEFERRED, or, with `give_up`, UNWIND_NO_IMAGE.
+struct unwind_map images_map(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, bool give_up);
+// Changes whenever an image became ready or failed: samples set aside are worth another try.
+uint64_t images_version(struct images *images);
+// Drain thread: a process ran code in anonymous memory: open its perf-PID.map while it lives; and once more as it ends, if it ever did.
+void images_want_perf_map(struct images *images, int32_t pid);
+void images_want_perf_map_again(struct images *images, int32_t pid);
+
+// Drain thread: reads /proc again after side-band records were lost: FORK, COMM and MMAP2 of `pids` (and, with `everybody`, of whoever else is there).
+// One at a time: false when one is running. The trailer is that of procfs_synthesize.
+bool images_reread(struct images *images, const int32_t *pids, size_t count, bool everybody, const void *trailer, size_t trailer_bytes);
+// true: the answer is there; `out` takes the records' bytes over (to be released by the caller).
+bool images_reread_done(struct images *images, struct buf *out);
+
+// After images_stop.
+struct image *images_image(const struct images *images, uint32_t dso); // NULL: not open
+int images_perf_map_fd(const struct images *images, int32_t pid);      // -1: none; stays ours
+const char *images_perf_map_refusal(const struct images *images);      // "map not trusted: owner" of the first one refused, or NULL
+struct images_figures { uint64_t opened, failed; } images_figures(const struct images *images);
+
+#endif

@@ -1,0 +1,71 @@
+// Whom a recording follows, and by which of the legal shapes of events (src/DESIGN.md, Recording: Which events).
+#ifndef PERFSAMPLE_RECORD_TARGETS_H
+#define PERFSAMPLE_RECORD_TARGETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/vec.h"
+#include "perf/event_set.h"
+#include "perf/event_spec.h"
+#include "record/cgroup.h"
+#include "record/child.h"
+
+enum target_kind { TARGET_COMMAND, TARGET_PIDS, TARGET_TIDS, TARGET_SYSTEM, TARGET_CGROUP, TARGET_USER };
+const char *target_kind_name(enum target_kind kind); // "command", "pid", "tid", "system", "cgroup", "uid"
+
+struct target_config {
+	enum target_kind kind;
+	VEC(int32_t) ids;          // pids or tids
+	VEC(uint32_t) cpus;        // -C; empty: every online CPU
+	const char *cgroup;        // path, or a container's ID with is_container
+	bool is_container;
+	uid_t uid;
+	char *const *command;      // NULL: none. Not the target itself unless TARGET_COMMAND: then it bounds the time
+	bool per_task;             // --per-task
+	bool inherit;              // not -i
+	bool delayed;              // -D: no enable_on_exec
+	bool stdout_to_stderr;     // our own output is standard output
+};
+
+struct decision { char text[320]; };
+struct decisions { VEC(struct decision) items; };
+void decide(struct decisions *decisions, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+struct target {
+	enum target_kind kind;
+	struct event_target events;  // what event_set_open gets; tids and cpus are ours
+	bool filter;                 // SCOPE_CPU, but only the descent of `roots` counts
+	bool may_cpu_wide, may_kernel; // what the host allows us
+	VEC(int32_t) roots;          // pids
+	VEC(int32_t) tids;
+	struct hash_map known_tids;
+	VEC(int32_t) doubtful;       // found by a later scan: they may have inherited events before they got their own
+	uint32_t *cpus;
+	size_t cpu_count;
+	struct cgroup cgroup;
+	struct child child;
+	bool has_child;
+	bool is_command;             // the child is the target
+	VEC(int) watch;              // pidfds of the roots, to poll; -1 where there is none
+	char comm[64];               // of the first root, or what the command is called
+	uint32_t threads;            // at the start
+};
+
+// Finds out who is meant, starts the command (held), chooses the scope. STATUS_USAGE: no such process (and who else may be meant).
+bool target_open(struct target *target, const struct target_config *config, const struct event_specs *specs, struct decisions *decisions,
+                 struct err *err);
+// The next shape to try when the host refused the one chosen; false: there is none.
+bool target_fall_back(struct target *target, const struct target_config *config, const char *why, struct decisions *decisions);
+// Scans the roots' threads again; new tids are appended to tids and doubtful. Returns how many.
+size_t target_rescan(struct target *target);
+// For reopening while everything runs: the tids there are now, descendants included.
+void target_collect_tids(struct target *target);
+bool target_is_gone(struct target *target); // every root has ended (never for cgroups and the whole system)
+void target_release(struct target *target);
+
+#endif
