@@ -60,6 +60,7 @@ struct drain {
 	struct frame *frames;      // UNWIND_MAX_FRAMES
 	uint64_t images_version;
 	uint64_t now_ns, tick_ns, reap_ns;
+	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
 	bool ticked;               // a second passed in the last pass
 	bool rereading, reread_wanted;
 	size_t taken_records;      // of the last pass

@@ -367,6 +367,11 @@ struct image *images_image(const struct images *images, uint32_t dso)
 	return chunk[dso % SLOTS_PER_CHUNK].image;
 }
 
+struct image *images_vdso(const struct images *images)
+{
+	return atomic_load_explicit(&images->vdso[0].state, memory_order_acquire) == SLOT_READY ? images->vdso[0].image : NULL;
+}
+
 int images_perf_map_fd(const struct images *images, int32_t pid)
 {
 	for (size_t i = 0; !images->abandoned && i < images->perf_maps.count; i++)

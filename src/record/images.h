@@ -41,6 +41,7 @@ bool images_reread_done(struct images *images, struct buf *out);
 
 // After images_stop.
 struct image *images_image(const struct images *images, uint32_t dso); // NULL: not open
+struct image *images_vdso(const struct images *images);                 // of 64-bit tasks
 int images_perf_map_fd(const struct images *images, int32_t pid);      // -1: none; stays ours
 const char *images_perf_map_refusal(const struct images *images);      // "map not trusted: owner" of the first one refused, or NULL
 struct images_figures { uint64_t opened, failed; } images_figures(const struct images *images);

@@ -58,6 +58,7 @@ struct output {
 	bool running, published;
 	char *folder; // of the file, for statvfs; NULL for streams
 	struct err err;
+	bool broken_pipe;
 };
 
 struct output *output_new(struct writer *writer, const struct output_limits *limits)
@@ -122,6 +123,7 @@ static void *writer_main(void *context)
 			continue;
 		}
 		if (!failed && !write_batch(output, batch)) {
+			output->broken_pipe = errno == EPIPE;
 			failed = true; // what comes now is thrown away; the session ends as soon as it sees the state
 			set_state(output, OUTPUT_FAILED);
 		}
@@ -289,6 +291,11 @@ void output_ids(struct output *output, size_t event, const uint64_t *ids, size_t
 enum output_state output_state(const struct output *output)
 {
 	return (enum output_state)atomic_load(&output->state);
+}
+
+bool output_is_broken_pipe(const struct output *output)
+{
+	return output->broken_pipe;
 }
 
 bool output_finish(struct output *output, struct err *err)

@@ -39,6 +39,8 @@ void output_ids(struct output *output, size_t event, const uint64_t *ids, size_t
 enum output_state { OUTPUT_FINE, OUTPUT_FAILED, OUTPUT_SIZE_REACHED, OUTPUT_DISK_LOW };
 enum output_state output_state(const struct output *output);
 
+bool output_is_broken_pipe(const struct output *output); // after output_finish: why it failed
+
 // Drain thread gone: hands over the rest, waits for the writer thread. false: writing failed; what was written before stays readable.
 bool output_finish(struct output *output, struct err *err);
 void output_free(struct output *output);

@@ -33,6 +33,12 @@ void decide(struct decisions *decisions, const char *format, ...)
 	va_end(args);
 }
 
+void decide_usual(struct decisions *decisions, const char *text)
+{
+	decide(decisions, "%s", text);
+	decisions->items.data[decisions->items.count - 1].is_usual = true;
+}
+
 // ---------------------------------------------------------------- who
 static bool no_such_process(int32_t pid, const char *option, struct err *err)
 {
@@ -169,7 +175,7 @@ static bool open_command(struct target *target, const struct target_config *conf
 	if (grouped) {
 		target->events.scope = SCOPE_CGROUP;
 		target->events.cgroup_fd = target->cgroup.fd;
-		decide(decisions, "events per CPU and cgroup: the command has a cgroup of its own");
+		decide_usual(decisions, "events per CPU and cgroup: the command has a cgroup of its own");
 	} else if (wide) {
 		target->events.scope = SCOPE_CPU;
 		target->filter = true;
@@ -189,7 +195,7 @@ static void choose_for_pids(struct target *target, const struct target_config *c
 	    cgroup_of_own(&target->cgroup, target->roots.data, target->roots.count)) {
 		target->events.scope = SCOPE_CGROUP;
 		target->events.cgroup_fd = target->cgroup.fd;
-		decide(decisions, "events per CPU and cgroup: the target has its cgroup to itself");
+		decide_usual(decisions, "events per CPU and cgroup: the target has its cgroup to itself");
 		return;
 	}
 	scope_task(target, config);
@@ -198,7 +204,7 @@ static void choose_for_pids(struct target *target, const struct target_config *c
 	uint64_t before, need = event_set_fd_need(specs, &target->events) + 256;
 	uint64_t got = privilege_raise_files(need, &before);
 	if (got >= need) {
-		decide(decisions, "events per thread and CPU, inherited by new threads%s", target->events.inherit ? "" : " (no: --no-inherit)");
+		decide_usual(decisions, target->events.inherit ? "events per thread and CPU, inherited by new threads" : "events per thread and CPU (--no-inherit)");
 		return;
 	}
 	if (target->may_cpu_wide && config->kind != TARGET_TIDS) {
@@ -272,12 +278,12 @@ bool target_open(struct target *target, const struct target_config *config, cons
 		good = resolve_cgroup(target, config, err);
 		target->events.scope = SCOPE_CGROUP;
 		target->events.cgroup_fd = target->cgroup.fd;
-		decide(decisions, "events per CPU and cgroup");
+		decide_usual(decisions, "events per CPU and cgroup");
 		break;
 	case TARGET_SYSTEM:
 		target->events.scope = SCOPE_CPU;
 		snprintf(target->comm, sizeof(target->comm), "%zu CPUs", target->cpu_count);
-		decide(decisions, "CPU-wide events");
+		decide_usual(decisions, "CPU-wide events");
 		break;
 	}
 	if (!good)

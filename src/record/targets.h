@@ -32,9 +32,10 @@ struct target_config {
 	bool stdout_to_stderr;     // our own output is standard output
 };
 
-struct decision { char text[320]; };
+struct decision { char text[320]; bool is_usual; }; // usual: what is meant to be; the file says it, the summary does not
 struct decisions { VEC(struct decision) items; };
 void decide(struct decisions *decisions, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void decide_usual(struct decisions *decisions, const char *text);
 
 struct target {
 	enum target_kind kind;

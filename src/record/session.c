@@ -1,0 +1,499 @@
+#include "record/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proc/procfs.h"
+#include "record/session_private.h"
+
+uint64_t session_clock_ns(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+const char *session_end_text(enum session_end end)
+{
+	static const char *const texts[] = {
+		"the command ended", "the target ended", "--duration is over", "interrupted", "--max-size is reached", "the disk has little left (--min-free)",
+		"--max-cpu", "the output could not be written", "the events could not be reopened",
+	};
+	return texts[end];
+}
+
+// ---------------------------------------------------------------- opening
+static bool catch_signals(struct session *session, struct err *err)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	session->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	sigaddset(&set, SIGPIPE); // a reader that went away is an EPIPE in the writer thread
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	session->wake_main_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	session->wake_drain_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (session->signal_fd < 0 || session->wake_main_fd < 0 || session->wake_drain_fd < 0)
+		return err_errno(err, STATUS_HOST, "signalfd, eventfd");
+	return true;
+}
+
+static bool start_drain(struct session *session, struct err *err)
+{
+	int error = pthread_create(&session->drain_thread, NULL, session_drain_main, session);
+	if (error != 0)
+		return err_set(err, STATUS_HOST, "starting the drain thread: %s", strerror(error));
+	session->drain_running = true;
+	while (sem_wait(&session->drain_ready) != 0)
+		;
+	if (session->priority != PRIORITY_FIFO)
+		decide(&session->decisions, "drain thread at %s: a busy machine may lose samples", drain_priority_text(session->priority));
+	return true;
+}
+
+// Threads that came while the others' events were being opened; until a scan finds nothing new.
+static bool add_late_threads(struct session *session, struct err *err)
+{
+	for (int scan = 0; scan < 20; scan++) {
+		size_t before = session->target.tids.count;
+		if (target_rescan(&session->target) == 0)
+			return true;
+		for (size_t i = before; i < session->target.tids.count; i++)
+			if (!event_set_add_thread(&session->set, &session->target.events, &session->options, session->target.tids.data[i], err))
+				return false;
+	}
+	return true;
+}
+
+static void prepare_drain(struct session *session)
+{
+	const struct session_config *config = session->config;
+	account_init(&session->account, session->set.events.count, session->target.cpu_count);
+	session->spaces = spaces_new();
+	session->images = images_new();
+	session->output = output_new(session->writer, &config->limits);
+	session->drain = (struct drain){
+		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .account = &session->account,
+		.file_attrs = session->file_attrs, .cpus = session->target.cpus, .mode = config->mode, .machine = session->host.machine,
+		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
+		.held_pid = session->target.is_command ? (int32_t)session->target.child.pid : -1,
+	};
+	// Two passes for the time that half a ring lasts, 10 to 20 ms: fewer wake-ups cost less, and 100 a second are 0.2 % of a CPU.
+	session->drain.timer_ms = session->priority == PRIORITY_FIFO ? 10 : 20;
+	drain_init(&session->drain);
+	session->drain_initialized = true;
+	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count);
+}
+
+bool session_open(struct session **out, const struct session_config *config, struct err *err)
+{
+	struct session *session = NEW(struct session);
+	*out = session;
+	session->config = config;
+	session->signal_fd = session->wake_main_fd = session->wake_drain_fd = -1;
+	session->target.cgroup.fd = -1;
+	session->is_live = config->mode == CHAIN_LIVE;
+	sem_init(&session->drain_ready, 0, 0);
+	sem_init(&session->drain_go, 0, 0);
+	host_describe(&session->host);
+	// The command is started first, while there is one thread only; signals are blocked before, so that none is missed (the child resets its mask).
+	if (!catch_signals(session, err) || !target_open(&session->target, &config->target, config->specs, &session->decisions, err) ||
+	    !start_drain(session, err) || !session_open_events(session, err))
+		return false;
+	bool by_thread = session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD;
+	if (by_thread && !session->target.is_command && !add_late_threads(session, err))
+		return false;
+	if (!session_open_file(session, err))
+		return false;
+	prepare_drain(session);
+	return true;
+}
+
+// ---------------------------------------------------------------- what was there before
+static void enable_sideband(struct session *session)
+{
+	for (size_t i = 0; i < session->set.fds.count; i++)
+		if (session->set.fds.data[i].event == EVENT_SIDEBAND)
+			(void)ioctl(session->set.fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+// Whether a pid is in the target's cgroup or below: its path is that of the hierarchy, ours has the mount before it.
+static bool is_in_cgroup(const struct target *target, int32_t pid)
+{
+	char path[4096];
+	if (!procfs_cgroup_path(pid, path, sizeof(path)))
+		return false;
+	for (const char *suffix = strchr(target->cgroup.path, '/'); suffix != NULL; suffix = strchr(suffix + 1, '/')) {
+		size_t length = strlen(suffix);
+		if (strncmp(path, suffix, length) == 0 && (path[length] == '\0' || path[length] == '/'))
+			return true;
+	}
+	return false;
+}
+
+static void synthesize_some(struct session *session, const struct buf *trailer, struct buf *records)
+{
+	struct procfs_ids pids = { 0 };
+	struct target *target = &session->target;
+	if (target->kind == TARGET_SYSTEM || (target->kind == TARGET_CGROUP && target->cgroup.fd >= 0)) {
+		(void)procfs_pids(&pids, NULL);
+		for (size_t i = 0; i < pids.ids.count; i++)
+			if (target->kind == TARGET_SYSTEM || is_in_cgroup(target, pids.ids.data[i]))
+				procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
+	} else {
+		for (size_t i = 0; i < target->roots.count; i++) {
+			procfs_synthesize(target->roots.data[i], true, trailer->data, trailer->size, records);
+			if (target->events.scope == SCOPE_CGROUP)
+				(void)procfs_descendants(target->roots.data[i], &pids);
+		}
+		for (size_t i = 0; i < pids.ids.count; i++)
+			procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
+	}
+	vec_release(&pids.ids);
+}
+
+static void describe_before(struct session *session)
+{
+	struct buf trailer = { 0 }, records = { 0 };
+	uint64_t id = session->set.fds.count > 0 ? session->set.fds.data[0].id : 0;
+	for (size_t i = 0; i < session->set.fds.count; i++)
+		if (session->set.fds.data[i].event == EVENT_SIDEBAND) {
+			id = session->set.fds.data[i].id;
+			break;
+		}
+	account_trailer(&trailer, session->set.has_sideband ? &session->set.sideband_attr : &session->set.events.data[0].attr, 0, 0, 0, id, 0);
+	if (!session->options.exclude_kernel && !procfs_synthesize_kernel(trailer.data, trailer.size, &records))
+		decide(&session->decisions, "kernel functions have no names: kernel.kptr_restrict");
+	for (size_t i = 0; i < session->target.roots.count; i++)
+		spaces_process(session->spaces, session->target.roots.data[i])->is_target = true;
+	if (!session->target.is_command)
+		synthesize_some(session, &trailer, &records);
+	drain_synthesized(&session->drain, records.data, records.size, true);
+	buf_release(&trailer);
+	buf_release(&records);
+}
+
+// ---------------------------------------------------------------- the ends
+static void abort_now(struct session *session, int signal)
+{
+	// The second signal. What was flushed a second ago stays readable; the command and its cgroup go.
+	if (session->target.has_child)
+		child_kill(&session->target.child, SIGKILL);
+	target_release(&session->target);
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, signal);
+	struct sigaction action = { .sa_handler = SIG_DFL };
+	sigaction(signal, &action, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(signal);
+}
+
+// true: this signal ends the recording.
+static bool take_signal(struct session *session)
+{
+	struct signalfd_siginfo info;
+	bool ends = false;
+	while (read(session->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (session->ended_by_signal != 0)
+			abort_now(session, (int)info.ssi_signo);
+		session->ended_by_signal = (int)info.ssi_signo;
+		if (!session->target.is_command) {
+			ends = true;
+			continue;
+		}
+		// The terminal sends to the whole foreground group, so the command has it already; from elsewhere it is for both. Its end is ours.
+		if (info.ssi_code <= 0)
+			child_kill(&session->target.child, (int)info.ssi_signo);
+	}
+	session->end = END_SIGNAL;
+	return ends;
+}
+
+static bool all_gone(struct session *session, struct pollfd *watched, size_t count)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (watched[i].fd >= 0 && watched[i].revents != 0)
+			watched[i].fd = -1 - watched[i].fd; // poll(2) skips negative ones
+		left += watched[i].fd >= 0;
+	}
+	return left == 0 && target_is_gone(&session->target);
+}
+
+static bool is_watchable(const struct session *session)
+{
+	const struct target *target = &session->target;
+	for (size_t i = 0; i < target->watch.count; i++)
+		if (target->watch.data[i] < 0)
+			return false;
+	return target->kind != TARGET_TIDS && (!target->has_child || target->child.pidfd >= 0);
+}
+
+static int wait_ms(const struct session *session, uint64_t deadline_ns, bool watchable)
+{
+	uint64_t now_ns = session_clock_ns(CLOCK_MONOTONIC);
+	int most = watchable ? -1 : 50;
+	if (deadline_ns == 0)
+		return most;
+	if (now_ns >= deadline_ns)
+		return 0;
+	uint64_t left_ms = (deadline_ns - now_ns + 999999) / 1000000;
+	int wait = left_ms > 1000000 ? 1000000 : (int)left_ms;
+	(void)session;
+	return most >= 0 && most < wait ? most : wait;
+}
+
+enum { WAKE_SIGNAL, WAKE_DRAIN, WAKE_CHILD, WAKE_TARGETS };
+
+static bool has_ended(struct session *session, struct pollfd *fds, size_t targets, uint64_t deadline_ns)
+{
+	int drain_end = atomic_load(&session->drain_end);
+	session->end = END_DURATION;
+	if (deadline_ns != 0 && session_clock_ns(CLOCK_MONOTONIC) >= deadline_ns)
+		return true;
+	if (fds[WAKE_SIGNAL].revents != 0 && take_signal(session))
+		return true;
+	session->end = END_COMMAND;
+	if (session->target.has_child && child_poll(&session->target.child))
+		return true;
+	session->end = END_TARGET;
+	enum target_kind kind = session->target.kind;
+	if ((kind == TARGET_PIDS || kind == TARGET_TIDS || kind == TARGET_USER) && all_gone(session, fds + WAKE_TARGETS, targets))
+		return true;
+	session->end = drain_end > 0 ? (enum session_end)(drain_end - 1) : END_COMMAND;
+	return drain_end > 0;
+}
+
+static void wait_for_end(struct session *session)
+{
+	size_t targets = session->target.is_command ? 0 : session->target.watch.count;
+	struct pollfd *fds = mem_zero(WAKE_TARGETS + targets, sizeof(*fds));
+	fds[WAKE_SIGNAL] = (struct pollfd){ .fd = session->signal_fd, .events = POLLIN };
+	fds[WAKE_DRAIN] = (struct pollfd){ .fd = session->wake_main_fd, .events = POLLIN };
+	fds[WAKE_CHILD] = (struct pollfd){ .fd = session->target.has_child ? session->target.child.pidfd : -1, .events = POLLIN };
+	for (size_t i = 0; i < targets; i++)
+		fds[WAKE_TARGETS + i] = (struct pollfd){ .fd = session->target.watch.data[i], .events = POLLIN };
+	uint64_t deadline_ns = session->config->duration_ns > 0 ? session->start_ns + session->config->delay_ns + session->config->duration_ns : 0;
+	bool watchable = is_watchable(session);
+	do {
+		(void)poll(fds, WAKE_TARGETS + targets, wait_ms(session, deadline_ns, watchable));
+	} while (!has_ended(session, fds, targets, deadline_ns));
+	free(fds);
+}
+
+static void end_command(struct session *session)
+{
+	if (!session->target.has_child || child_poll(&session->target.child))
+		return;
+	session->child_was_ended = true; // as perf does: the recording is over, so is the command that it started
+	child_kill(&session->target.child, SIGTERM);
+	for (int i = 0; i < 200 && !child_poll(&session->target.child); i++) {
+		struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void stop_drain(struct session *session)
+{
+	atomic_store(&session->stop, true);
+	(void)!write(session->wake_drain_fd, &(uint64_t){ 1 }, 8);
+	sem_post(&session->drain_go);
+	pthread_join(session->drain_thread, NULL);
+	session->drain_running = false;
+}
+
+// ---------------------------------------------------------------- the run
+static bool begin(struct session *session, struct err *err)
+{
+	const struct session_config *config = session->config;
+	struct target *target = &session->target;
+	bool on_exec = target->events.scope == SCOPE_TASK && target->events.enable_on_exec;
+	if (!on_exec)
+		enable_sideband(session);
+	describe_before(session);
+	// A command that only bounds the time is let go first: if it cannot be run nothing has been sampled yet.
+	if (target->has_child && !target->is_command && !child_release(&target->child, err))
+		return false;
+	session->start_ns = session_clock_ns(CLOCK_MONOTONIC);
+	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
+	session->account.start_ns = session->start_ns;
+	session->drain.tick_ns = session->start_ns + 1000000000u;
+	if (config->delay_ns > 0)
+		session->drain.enable_ns = session->start_ns + config->delay_ns;
+	else if (!on_exec && !event_set_enable(&session->set, err))
+		return false;
+	sem_post(&session->drain_go);
+	return !target->is_command || child_release(&target->child, err);
+}
+
+bool session_run(struct session *session, struct err *err)
+{
+	if (!output_start(session->output, err))
+		return false;
+	if (!images_start(session->images))
+		return err_set(err, STATUS_HOST, "starting the helper thread: %s", strerror(errno));
+	if (!begin(session, err))
+		return false;
+	wait_for_end(session);
+	session->end_ns = session_clock_ns(CLOCK_MONOTONIC);
+	session->account.end_ns = session->end_ns;
+	stop_drain(session);
+	end_command(session);
+	images_stop(session->images);
+	drain_retry_aside(&session->drain, true);
+	session->has_run = true;
+	return output_finish(session->output, err);
+}
+
+static uint64_t target_cpu_ns(const struct session *session)
+{
+	const struct event_opened *event = &session->set.events.data[0];
+	const struct account_event *books = &session->account.events.data[0];
+	bool is_clock = event->attr.type == PERF_TYPE_SOFTWARE &&
+	                (event->attr.config == PERF_COUNT_SW_CPU_CLOCK || event->attr.config == PERF_COUNT_SW_TASK_CLOCK);
+	if (!is_clock || event->attr.freq)
+		return 0;
+	if (session->target.filter)
+		return books->taken * event->attr.sample_period;
+	uint64_t running = account_total(&session->account, 0).running, apart = (books->idle + books->others) * event->attr.sample_period;
+	return running > apart ? running - apart : 0;
+}
+
+struct session_facts session_facts(const struct session *session)
+{
+	struct session_facts facts = {
+		.target = &session->target, .account = &session->account, .set = &session->set, .decisions = &session->decisions,
+		.host = &session->host, .drain = &session->drain, .priority = session->priority, .end = session->end,
+		.stack_bytes = session->options.stack_bytes, .ring_bytes = session->options.ring_bytes, .start_ns = session->start_ns,
+		.end_ns = session->end_ns, .start_wall_ns = session->start_wall_ns, .has_command = session->target.has_child,
+		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
+		.path = writer_path(session->writer), .bytes = writer_bytes(session->writer),
+		.threads = (uint32_t)session->drain.threads.count, .processes = (uint32_t)session->drain.pids.count,
+		.target_cpu_ns = target_cpu_ns(session), .broken_pipe = output_is_broken_pipe(session->output),
+	};
+	if (session->target.has_child && session->target.child.exited)
+		facts.command_status = child_exit_status(&session->target.child);
+	return facts;
+}
+
+// ---------------------------------------------------------------- names and the end of the file
+const struct sampled *session_sampled(const struct session *session)
+{
+	return &session->drain.sampled;
+}
+
+struct sampled_code session_code(const struct session *session, uint32_t dso)
+{
+	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
+	return (struct sampled_code){
+		.dso = row, .id = dso,
+		.image = row->kind == DSO_VDSO ? images_vdso(session->images) : images_image(session->images, dso),
+		.map_fd = row->kind == DSO_ANON ? images_perf_map_fd(session->images, (int32_t)row->pid) : -1,
+	};
+}
+
+const char *session_map_refusal(const struct session *session)
+{
+	return images_perf_map_refusal(session->images);
+}
+
+static void add_meta(struct session *session, struct names *names)
+{
+	struct buf ids = { 0 };
+	for (size_t i = 0; i < session->config->target.ids.count; i++)
+		buf_printf(&ids, "%s%d", i > 0 ? "," : "", session->config->target.ids.data[i]);
+	if (session->target.is_command)
+		buf_printf(&ids, "%d", (int)session->target.child.pid);
+	names_meta(names, "target.kind", "%s", target_kind_name(session->target.kind));
+	names_meta(names, "target.ids", "%s", buf_text(&ids));
+	names_meta(names, "target.comm", "%s", session->target.comm);
+	names_meta(names, "target.threads", "%zu", session->drain.threads.count);
+	names_meta(names, "scope", "%s", event_scope_text(session->target.events.scope));
+	for (size_t i = 0; i < session->decisions.items.count; i++) {
+		char key[32];
+		snprintf(key, sizeof(key), "decision.%zu", i);
+		names_meta(names, key, "%s", session->decisions.items.data[i].text);
+	}
+	names_meta(names, "recorder.cpu_ns", "%llu", (unsigned long long)account_cpu_ns());
+	names_meta(names, "start.wall_ns", "%llu", (unsigned long long)session->start_wall_ns);
+	names_meta(names, "start.ns", "%llu", (unsigned long long)session->start_ns);
+	names_meta(names, "end.ns", "%llu", (unsigned long long)session->end_ns);
+	names_meta(names, "host", "%s", session->host.name);
+	names_meta(names, "kernel", "%s", session->host.release);
+	buf_release(&ids);
+}
+
+// Of every file that is open, or whose build ID the kernel gave, if anything of it was sampled (or nobody asked what was).
+static size_t build_ids(struct session *session, struct writer_build_id **out)
+{
+	struct dso_table *dsos = spaces_dsos(session->spaces);
+	const struct sampled *sampled = &session->drain.sampled;
+	bool *used = mem_zero(dsos->rows.count + 1, sizeof(*used));
+	for (size_t i = 0; i < sampled->addrs.count; i++)
+		used[sampled->addrs.data[i].dso] = true;
+	size_t count = 0;
+	*out = mem_zero(dsos->rows.count + 1, sizeof(**out));
+	for (uint32_t id = 0; id < dsos->rows.count; id++) {
+		const struct image *image = images_image(session->images, id);
+		if (image != NULL && dso_get(dsos, id)->build_id.size == 0)
+			dso_set_build_id(dsos, id, &image->build_id);
+		const struct dso *dso = dso_get(dsos, id);
+		if (dso->kind != DSO_FILE || dso->build_id.size == 0 || (session->config->want_names && !used[id]))
+			continue;
+		(*out)[count++] = (struct writer_build_id){ .build_id = dso->build_id, .path = dso->path, .misc = PERF_RECORD_MISC_USER, .pid = -1 };
+	}
+	free(used);
+	return count;
+}
+
+bool session_finish(struct session *session, struct names *names, struct err *err)
+{
+	struct writer_info info;
+	struct writer_build_id *ids;
+	session_writer_info(session, &info);
+	add_meta(session, names);
+	size_t count = build_ids(session, &ids);
+	bool good = writer_finish(session->writer, &info, ids, count, names, err);
+	free(ids);
+	return good;
+}
+
+void session_free(struct session *session)
+{
+	if (session == NULL)
+		return;
+	if (session->drain_running) {
+		atomic_store(&session->cancelled, true);
+		stop_drain(session);
+	}
+	target_release(&session->target);
+	if (session->drain_initialized)
+		drain_release(&session->drain);
+	output_free(session->output);
+	images_free(session->images);
+	spaces_free(session->spaces);
+	account_release(&session->account);
+	event_set_close(&session->set);
+	writer_free(session->writer);
+	free(session->file_attrs);
+	vec_release(&session->decisions.items);
+	sem_destroy(&session->drain_ready);
+	sem_destroy(&session->drain_go);
+	int fds[] = { session->signal_fd, session->wake_main_fd, session->wake_drain_fd };
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	free(session);
+}

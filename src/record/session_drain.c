@@ -1,0 +1,148 @@
+// The drain thread's life: passes until told to stop, the CPU budget, reopening at a coarser period.
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "record/session_private.h"
+
+// src/DESIGN.md, Statistics, 3: periods that resonate with no usual loop, and the like rates of events that are no clocks.
+static const struct { uint64_t period_ns, frequency; } steps[] = {
+	{ 678744, 1473 }, { 1295295, 772 }, { 2606182, 384 }, { 10579380, 95 },
+};
+enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
+
+static void want_end(struct session *session, enum session_end end)
+{
+	int none = 0;
+	if (atomic_compare_exchange_strong(&session->drain_end, &none, (int)end + 1))
+		(void)!write(session->wake_main_fd, &(uint64_t){ 1 }, 8);
+}
+
+static bool coarser(struct session *session, unsigned *step)
+{
+	for (*step = 0; *step < STEPS; ++*step)
+		if (steps[*step].period_ns > session->options.period)
+			return true;
+	return false;
+}
+
+static void add_ids(struct session *session)
+{
+	size_t count = session->set.events.count;
+	uint64_t *ids = mem_zero(session->set.fds.count + 1, sizeof(*ids));
+	for (size_t e = 0; e < count + session->set.has_sideband; e++) {
+		size_t n = 0;
+		for (size_t i = 0; i < session->set.fds.count; i++)
+			if (session->set.fds.data[i].event == (e < count ? (uint32_t)e : (uint32_t)EVENT_SIDEBAND))
+				ids[n++] = session->set.fds.data[i].id;
+		output_ids(session->output, e, ids, n);
+	}
+	free(ids);
+}
+
+// A new stretch: an open event's period cannot be changed for its inherited children, so events are closed and opened again.
+static bool reopen(struct session *session, unsigned step, double used_percent)
+{
+	struct err err = { 0 };
+	event_set_disable(&session->set);
+	drain_pass(&session->drain, true);
+	account_close_stretch(&session->account, &session->set);
+	event_set_close(&session->set);
+	session->options.period = steps[step].period_ns;
+	session->options.frequency = steps[step].frequency;
+	session->target.events.enable_on_exec = false;
+	if (session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD)
+		target_collect_tids(&session->target);
+	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, &err)) {
+		decide(&session->decisions, "the recorder used %.0f%% of one CPU and could not go on at a coarser period: %.150s", used_percent, err.text);
+		return false;
+	}
+	drain_reset_events(&session->drain);
+	add_ids(session);
+	double at = (double)(session->drain.now_ns - session->start_ns) / 1e9;
+	decide(&session->decisions, "from +%.1f s on one sample every %.6f ms: the recorder used %.0f%% of one CPU (--max-cpu %.0f)", at,
+	       (double)steps[step].period_ns / 1e6, used_percent, session->config->max_cpu_percent);
+	return event_set_enable(&session->set, &err);
+}
+
+// Two seconds in a row above the budget: the first may be the opening of images.
+static bool keep_budget(struct session *session, bool *reopened)
+{
+	uint64_t cpu_ns = session->account.recorder_cpu_ns, now_ns = session->drain.now_ns;
+	double wall = (double)(now_ns - session->cpu_before_at_ns);
+	double percent = wall > 0 ? 100.0 * (double)(cpu_ns - session->cpu_before_ns) / wall : 0;
+	session->cpu_before_ns = cpu_ns;
+	session->cpu_before_at_ns = now_ns;
+	*reopened = false;
+	session->hot_seconds = percent > session->config->max_cpu_percent ? session->hot_seconds + 1 : 0;
+	if (session->hot_seconds < 2)
+		return true;
+	session->hot_seconds = 0;
+	unsigned step;
+	if (!coarser(session, &step)) {
+		decide(&session->decisions, "ended: the recorder used %.0f%% of one CPU at the coarsest period (--max-cpu %.0f)", percent,
+		       session->config->max_cpu_percent);
+		want_end(session, END_MAX_CPU);
+		return true;
+	}
+	*reopened = true;
+	return reopen(session, step, percent);
+}
+
+// Milliseconds between passes: the ring must be at most half full, fewer wake-ups are cheaper (17 us each); idle targets let the thread sleep on.
+static int pass_ms(const struct session *session)
+{
+	return session->drain.taken_records == 0 ? 50 : (int)session->drain.timer_ms;
+}
+
+// -D: side-band events have been on all the time, so every mapping is known.
+static bool start_late(struct session *session)
+{
+	if (session->drain.enable_ns == 0 || session->drain.now_ns < session->drain.enable_ns)
+		return true;
+	session->drain.enable_ns = 0;
+	return event_set_enable(&session->set, NULL);
+}
+
+static void drain_loop(struct session *session)
+{
+	struct drain_poll *poll = drain_poll_new(&session->set, session->wake_drain_fd);
+	while (!atomic_load(&session->stop)) {
+		drain_poll_wait(poll, pass_ms(session));
+		drain_pass(&session->drain, false);
+		if (!start_late(session)) {
+			want_end(session, END_EVENTS);
+			break;
+		}
+		enum output_state state = output_state(session->output);
+		if (state != OUTPUT_FINE)
+			want_end(session, state == OUTPUT_FAILED ? END_OUTPUT : state == OUTPUT_SIZE_REACHED ? END_SIZE : END_DISK_LOW);
+		bool reopened = false;
+		if (session->drain.ticked && !keep_budget(session, &reopened)) {
+			want_end(session, END_EVENTS);
+			break;
+		}
+		if (reopened) {
+			drain_poll_free(poll);
+			poll = drain_poll_new(&session->set, session->wake_drain_fd);
+		}
+	}
+	drain_poll_free(poll);
+}
+
+void *session_drain_main(void *context)
+{
+	struct session *session = context;
+	session->priority = privilege_drain_priority(session->config->realtime);
+	sem_post(&session->drain_ready);
+	while (sem_wait(&session->drain_go) != 0)
+		;
+	if (atomic_load(&session->cancelled))
+		return NULL;
+	session->cpu_before_ns = account_cpu_ns();
+	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
+	drain_loop(session);
+	event_set_disable(&session->set);
+	drain_pass(&session->drain, true);
+	return NULL;
+}

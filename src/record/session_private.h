@@ -1,0 +1,53 @@
+// What session.c, session_open.c and session_drain.c share. Nobody else includes this.
+#ifndef PERFSAMPLE_RECORD_SESSION_PRIVATE_H
+#define PERFSAMPLE_RECORD_SESSION_PRIVATE_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "record/session.h"
+
+struct session {
+	const struct session_config *config;
+	struct host host;
+	struct decisions decisions;
+	struct target target;
+	struct event_set set;
+	struct event_options options;
+	struct writer *writer;
+	struct output *output;
+	struct account account;
+	struct spaces *spaces;
+	struct images *images;
+	struct drain drain;
+	struct perf_event_attr *file_attrs; // per event, then the side-band event's
+	bool is_live;                      // file attrs have CALLCHAIN and RAW instead of registers and stack
+	enum drain_priority priority;
+	int signal_fd, wake_main_fd, wake_drain_fd;
+	uint64_t start_ns, end_ns, start_wall_ns;
+	enum session_end end;
+	int ended_by_signal;
+	bool has_run, child_was_ended;
+
+	// drain thread
+	pthread_t drain_thread;
+	bool drain_running, drain_initialized;
+	sem_t drain_ready, drain_go;
+	_Atomic bool cancelled, stop;
+	_Atomic int drain_end;       // enum session_end + 1, when the drain thread wants to end
+	uint64_t cpu_before_ns, cpu_before_at_ns;
+	unsigned hot_seconds, period_step;
+};
+
+uint64_t session_clock_ns(clockid_t clock);
+
+// session_open.c
+bool session_open_events(struct session *session, struct err *err);
+bool session_open_file(struct session *session, struct err *err);
+void session_rate(struct session *session, uint64_t period_ns, uint64_t frequency);
+void session_writer_info(const struct session *session, struct writer_info *info);
+
+// session_drain.c
+void *session_drain_main(void *session);
+#endif

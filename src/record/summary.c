@@ -1,0 +1,262 @@
+#include "record/summary.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/escape.h"
+
+enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
+
+// 60,150
+static const char *grouped(uint64_t value, char text[32])
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value), used = 0;
+	for (int i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			text[used++] = ',';
+		text[used++] = digits[i];
+	}
+	text[used] = '\0';
+	return text;
+}
+
+// 0.07%, 3.0%, 12.0%
+static const char *percent(double share, char text[32])
+{
+	snprintf(text, 32, share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
+	return text;
+}
+
+static const char *bytes_text(uint64_t bytes, char text[32])
+{
+	if (bytes >= 10000000)
+		snprintf(text, 32, "%.0f MB", (double)bytes / 1e6);
+	else if (bytes >= 100000)
+		snprintf(text, 32, "%.1f MB", (double)bytes / 1e6);
+	else
+		snprintf(text, 32, "%.1f kB", (double)bytes / 1e3);
+	return text;
+}
+
+// One paragraph, wrapped at words, later lines indented under the first.
+static void paragraph(struct buf *out, struct buf *text)
+{
+	struct buf escaped = { 0 };
+	escape_terminal(&escaped, buf_text(text), text->size);
+	buf_string(out, "perfsample: ");
+	size_t column = INDENT;
+	for (const char *at = buf_text(&escaped); *at != '\0';) {
+		size_t length = strcspn(at, " ");
+		if (column > INDENT && column + length > COLUMNS - 1) {
+			buf_string(out, "\n            ");
+			column = INDENT;
+		}
+		buf_add(out, at, length);
+		column += length;
+		at += length;
+		if (*at == ' ') {
+			size_t next = strcspn(at + 1, " ");
+			if (column + 1 + next <= COLUMNS - 1)
+				buf_byte(out, ' ');
+			column++;
+			at++;
+		}
+	}
+	buf_byte(out, '\n');
+	buf_release(&escaped);
+	buf_clear(text);
+}
+
+static const struct summary_event *main_event(const struct summary *summary)
+{
+	static const struct summary_event none = { .name = "", .expected = -1 };
+	return summary->events.count > 0 ? &summary->events.data[0] : &none;
+}
+
+double summary_lost_share(const struct summary *summary)
+{
+	const struct summary_event *event = main_event(summary);
+	uint64_t lost = event->lost + event->dropped;
+	return lost > 0 ? (double)lost / (double)(lost + event->taken) : 0;
+}
+
+static double silent_of(const struct summary_event *event)
+{
+	return event->expected - (double)(event->taken + event->others + event->lost + event->dropped); // idle ones are taken too
+}
+
+static double silent_share(const struct summary_event *event)
+{
+	return event->expected > 0 ? silent_of(event) / event->expected : 0;
+}
+
+static double bad_stacks(const struct summary *summary, uint64_t count)
+{
+	uint64_t all = summary->complete + summary->joined + summary->truncated + summary->failed;
+	return all > 0 ? (double)count / (double)all : 0;
+}
+
+bool summary_is_sound(const struct summary *summary)
+{
+	const struct summary_event *event = main_event(summary);
+	return summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
+	       bad_stacks(summary, summary->truncated + summary->failed) < 0.05;
+}
+
+static void say_what(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	char a[32], b[32];
+	buf_printf(text, "%s samples of %s", grouped(main_event(summary)->taken, a), summary->comm);
+	if (summary->ids.count == 1)
+		buf_printf(text, "[%d]", summary->ids.data[0]);
+	else if (summary->ids.count > 1)
+		buf_printf(text, " and %zu more", summary->ids.count - 1);
+	if (summary->processes > 1)
+		buf_printf(text, " (%s processes, %s threads)", grouped(summary->processes, a), grouped(summary->threads, b));
+	else
+		buf_printf(text, " (%u thread%s)", summary->threads, summary->threads == 1 ? "" : "s");
+	buf_printf(text, ", %.1f s", summary->seconds);
+	if (summary->has_cpu_seconds)
+		buf_printf(text, ", %.1f CPU-s", summary->cpu_seconds);
+	paragraph(out, text);
+}
+
+static void add_silent(const struct summary_event *event, struct buf *text)
+{
+	char a[32], b[32];
+	double silent = silent_of(event);
+	if (event->expected < 0)
+		buf_string(text, "silent not measurable");
+	else
+		buf_printf(text, "silent %s%s (%s)", silent < 0 ? "-" : "", grouped((uint64_t)fabs(silent), a), percent(silent_share(event), b));
+}
+
+static void say_sound(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	const struct summary_event *event = main_event(summary);
+	char a[32], b[32];
+	buf_printf(text, "sound: lost %s (%s), ", grouped(event->lost + event->dropped, a), percent(summary_lost_share(summary), b));
+	add_silent(event, text);
+	if (summary->complete + summary->joined + summary->truncated + summary->failed > 0)
+		buf_printf(text, ", stacks complete %.1f%%", 100 * bad_stacks(summary, summary->complete + summary->joined));
+	paragraph(out, text);
+}
+
+static void say_care(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	const struct summary_event *event = main_event(summary);
+	char a[32], b[32];
+	if (summary_lost_share(summary) > 0) {
+		buf_printf(text, "CARE: lost %s (%s)", grouped(event->lost + event->dropped, a), percent(summary_lost_share(summary), b));
+		if (summary->lost_to_s >= summary->lost_from_s && event->lost > 0)
+			buf_printf(text, ", all from +%.0f s to +%.0f s", summary->lost_from_s, summary->lost_to_s);
+		if (event->dropped > 0)
+			buf_printf(text, "; %s of them dropped by the recorder", grouped(event->dropped, a));
+		if (summary->loss_reason != NULL && event->lost > 0)
+			buf_printf(text, ": %s", summary->loss_reason);
+		paragraph(out, text);
+	}
+	if (bad_stacks(summary, summary->truncated) > 0.001) {
+		buf_printf(text, "CARE: stacks truncated %s (deeper than the %u KB a sample holds)", percent(bad_stacks(summary, summary->truncated), a),
+		           (summary->stack_bytes + 1023) / 1024);
+		paragraph(out, text);
+	}
+	if (bad_stacks(summary, summary->failed) >= 0.01) {
+		buf_printf(text, "CARE: stacks not unwound to their root %s", percent(bad_stacks(summary, summary->failed), a));
+		paragraph(out, text);
+	}
+	if (silent_share(event) >= 0.01) {
+		buf_printf(text, "CARE: ");
+		add_silent(event, text);
+		buf_string(text, ": ticks that were due by CPU time and never came");
+		paragraph(out, text);
+	}
+}
+
+static void say_event(const struct summary_event *event, struct buf *out, struct buf *text)
+{
+	char a[32];
+	if (!event->samples)
+		return;
+	if (event->is_freq)
+		buf_printf(text, "%s at %s Hz", event->name, grouped(event->frequency, a));
+	else if (event->is_clock)
+		buf_printf(text, "%s every %.6f ms", event->name, (double)event->period / 1e6);
+	else
+		buf_printf(text, "%s, every %s", event->name, grouped(event->period, a));
+	if (event->because != NULL)
+		buf_printf(text, " (%s)", event->because);
+	paragraph(out, text);
+}
+
+static void say_notes(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	char a[32];
+	for (size_t i = 0; i < summary->notes.count; i++) {
+		buf_string(text, summary->notes.data[i]);
+		paragraph(out, text);
+	}
+	if (summary->shortened > 0) {
+		buf_printf(text, "%s stack copies were shortened: images were slow to open", grouped(summary->shortened, a));
+		paragraph(out, text);
+	}
+	if (summary->sideband_lost > 0) {
+		buf_printf(text, "%s records of mappings and processes were lost; /proc was read again", grouped(summary->sideband_lost, a));
+		paragraph(out, text);
+	}
+	if (summary->longest_chain > 127) {
+		buf_printf(text, "stacks of up to %s frames: perf shows 127 unless --max-stack", grouped(summary->longest_chain, a));
+		paragraph(out, text);
+	}
+}
+
+static void say_file(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	char a[32];
+	if (summary->path == NULL)
+		buf_printf(text, "streamed %s", bytes_text(summary->bytes, a));
+	else
+		buf_printf(text, "wrote %s, %s%s. Next: perfsample report", summary->path, bytes_text(summary->bytes, a),
+		           summary->names_inside ? ", names inside" : "");
+	paragraph(out, text);
+}
+
+static void say_hint(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	double used = summary->seconds > 0 ? summary->cpu_seconds / summary->seconds : 1;
+	if (!summary->has_cpu_seconds || used >= 0.1 || summary->seconds < 1)
+		return;
+	buf_printf(text, "hint  used %.0f%% of one CPU, %u thread%s mostly blocked: this profile can't say why", 100 * used, summary->threads,
+	           summary->threads == 1 ? "" : "s");
+	if (summary->ids.count == 1 && strcmp(summary->target_kind, "pid") == 0)
+		buf_printf(text, "; record --off-cpu -p %d", summary->ids.data[0]);
+	paragraph(out, text);
+}
+
+void summary_text(const struct summary *summary, struct buf *out)
+{
+	struct buf text = { 0 };
+	say_what(summary, out, &text);
+	bool sound = summary_is_sound(summary);
+	if (sound)
+		say_sound(summary, out, &text);
+	else
+		say_care(summary, out, &text);
+	for (size_t i = 0; i < summary->events.count; i++)
+		if (sound || i > 0 || summary->events.data[i].because != NULL)
+			say_event(&summary->events.data[i], out, &text);
+	say_notes(summary, out, &text);
+	if (sound) {
+		buf_printf(&text, "the recorder used %.1f%% of one CPU", 100 * summary->recorder_share);
+	} else {
+		add_silent(main_event(summary), &text);
+		buf_printf(&text, ", throttled %llu times; recorder used %.1f%% of one CPU", (unsigned long long)summary->throttles,
+		           100 * summary->recorder_share);
+	}
+	paragraph(out, &text);
+	say_hint(summary, out, &text);
+	say_file(summary, out, &text);
+	buf_release(&text);
+}

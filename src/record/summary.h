@@ -1,0 +1,55 @@
+// What a recording says when it is over: text for standard error, and `perfsample-record/1`. Pure: everything is in the struct.
+#ifndef PERFSAMPLE_RECORD_SUMMARY_H
+#define PERFSAMPLE_RECORD_SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/vec.h"
+
+struct summary_event {
+	const char *name;     // as opened: "cpu-clock"
+	const char *because;  // why this one, or NULL: "this VM counts no cycles"
+	bool is_clock, is_freq, samples;
+	uint64_t period, frequency;
+	uint64_t taken, idle, others, lost, dropped;
+	double expected;      // negative: not measurable
+	uint64_t running_ns;
+};
+
+struct summary {
+	const char *const *argv;   // NULL-terminated
+	const char *target_kind, *comm;
+	VEC(int32_t) ids;
+	uint32_t threads, processes;
+	bool has_cpu_seconds;
+	double seconds, cpu_seconds;
+	VEC(struct summary_event) events;
+	uint64_t complete, joined, truncated, failed; // of the samples whose stacks were unwound; all 0: none were
+	const char *const *end_names;
+	const uint64_t *ends;
+	size_t end_count;
+	uint64_t shortened, set_aside, sideband_lost, throttles, longest_chain;
+	double lost_from_s, lost_to_s; // the seconds that hold all of the loss; to < from: not told
+	const char *loss_reason;   // "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)"
+	uint32_t stack_bytes;
+	double recorder_share;     // of one CPU, 0 to 1
+	double recorder_cpu_seconds;
+	double max_loss;           // 0.01
+	VEC(const char *) notes;   // decisions to be said
+	VEC(const char *) decisions; // all of them
+	const char *host, *kernel, *end, *path; // path NULL: a stream
+	uint64_t start_wall_ns, bytes;
+	bool names_inside;
+	int command_status, own_status; // command_status -1: no command, or it still runs
+};
+
+double summary_lost_share(const struct summary *summary); // of the first event: lost and dropped of what was due
+bool summary_is_sound(const struct summary *summary);
+// Whole lines, each with "perfsample: " in front; names in it are escaped for a terminal.
+void summary_text(const struct summary *summary, struct buf *out);
+void summary_json(const struct summary *summary, struct buf *out);
+
+#endif

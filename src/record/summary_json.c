@@ -1,0 +1,117 @@
+// `perfsample-record/1`: what the closing summary says, for machines.
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/escape.h"
+#include "record/summary.h"
+
+// JSON strings are UTF-8; names are another's data.
+static json_t *text_or_null(const char *text)
+{
+	if (text == NULL)
+		return json_null();
+	struct buf repaired = { 0 };
+	escape_repair(&repaired, text, strlen(text));
+	json_t *string = json_stringn(buf_text(&repaired), repaired.size);
+	buf_release(&repaired);
+	return string;
+}
+
+static json_t *time_text(uint64_t wall_ns)
+{
+	char text[64];
+	time_t seconds = (time_t)(wall_ns / 1000000000u);
+	struct tm tm;
+	gmtime_r(&seconds, &tm);
+	size_t used = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + used, sizeof(text) - used, ".%03uZ", (unsigned)(wall_ns / 1000000u % 1000));
+	return json_string(text);
+}
+
+static json_t *texts(const char *const *items, size_t count)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < count && items[i] != NULL; i++)
+		json_array_append_new(array, text_or_null(items[i]));
+	return array;
+}
+
+static json_t *event_json(const struct summary_event *event)
+{
+	json_t *sampling = json_object();
+	if (event->is_freq) {
+		json_object_set_new(sampling, "kind", json_string("frequency"));
+		json_object_set_new(sampling, "hz", json_integer((json_int_t)event->frequency));
+	} else {
+		json_object_set_new(sampling, "kind", json_string("period"));
+		json_object_set_new(sampling, event->is_clock ? "period_ns" : "period", json_integer((json_int_t)event->period));
+	}
+	double silent = event->expected - (double)(event->taken + event->others + event->lost + event->dropped);
+	json_t *samples = json_pack("{s:I, s:I, s:I, s:I, s:I}", "taken", (json_int_t)(event->taken - event->idle), "idle", (json_int_t)event->idle,
+	                            "others", (json_int_t)event->others, "lost", (json_int_t)event->lost, "dropped", (json_int_t)event->dropped);
+	json_object_set_new(samples, "expected", event->expected < 0 ? json_null() : json_integer((json_int_t)event->expected));
+	json_object_set_new(samples, "silent", event->expected < 0 ? json_null() : json_integer((json_int_t)silent));
+	return json_pack("{s:o, s:o, s:o, s:I, s:o}", "name", text_or_null(event->name), "because", text_or_null(event->because), "sampling", sampling,
+	                 "time_running_ns", (json_int_t)event->running_ns, "samples", samples);
+}
+
+static json_t *target_json(const struct summary *summary)
+{
+	json_t *ids = json_array();
+	for (size_t i = 0; i < summary->ids.count; i++)
+		json_array_append_new(ids, json_integer(summary->ids.data[i]));
+	return json_pack("{s:s, s:o, s:o, s:i, s:i}", "kind", summary->target_kind, "ids", ids, "comm", text_or_null(summary->comm), "threads",
+	                 (int)summary->threads, "processes", (int)summary->processes);
+}
+
+static json_t *stacks_json(const struct summary *summary, json_t **ends)
+{
+	*ends = json_object();
+	for (size_t i = 0; i < summary->end_count; i++)
+		if (summary->ends[i] > 0)
+			json_object_set_new(*ends, summary->end_names[i], json_integer((json_int_t)summary->ends[i]));
+	return json_pack("{s:I, s:I, s:I, s:I}", "complete", (json_int_t)summary->complete, "joined", (json_int_t)summary->joined, "truncated",
+	                 (json_int_t)summary->truncated, "failed", (json_int_t)summary->failed);
+}
+
+void summary_json(const struct summary *summary, struct buf *out)
+{
+	json_t *events = json_array(), *ends;
+	for (size_t i = 0; i < summary->events.count; i++)
+		json_array_append_new(events, event_json(&summary->events.data[i]));
+	json_t *stacks = stacks_json(summary, &ends);
+	uint64_t end_ns = summary->start_wall_ns + (uint64_t)(summary->seconds * 1e9);
+	json_t *window = json_pack("{s:o, s:o, s:f, s:o, s:o}", "start", time_text(summary->start_wall_ns), "end", time_text(end_ns), "seconds",
+	                           summary->seconds, "host", text_or_null(summary->host), "kernel", text_or_null(summary->kernel));
+	json_t *doc = json_object();
+	json_object_set_new(doc, "schema", json_string("perfsample-record/1"));
+	json_object_set_new(doc, "tool", json_string(PERFSAMPLE_VERSION));
+	json_object_set_new(doc, "argv", texts(summary->argv, SIZE_MAX));
+	json_object_set_new(doc, "target", target_json(summary));
+	json_object_set_new(doc, "window", window);
+	json_object_set_new(doc, "verdict", json_string(summary_is_sound(summary) ? "sound" : "care"));
+	json_object_set_new(doc, "lost_share", json_real(summary_lost_share(summary)));
+	json_object_set_new(doc, "events", events);
+	json_object_set_new(doc, "stacks", stacks);
+	json_object_set_new(doc, "stack_ends", ends);
+	json_object_set_new(doc, "shortened", json_integer((json_int_t)summary->shortened));
+	json_object_set_new(doc, "set_aside", json_integer((json_int_t)summary->set_aside));
+	json_object_set_new(doc, "sideband_lost", json_integer((json_int_t)summary->sideband_lost));
+	json_object_set_new(doc, "throttled", json_integer((json_int_t)summary->throttles));
+	json_object_set_new(doc, "stack_copy_bytes", json_integer(summary->stack_bytes));
+	json_object_set_new(doc, "overhead", json_pack("{s:f, s:f}", "recorder_cpu_seconds", summary->recorder_cpu_seconds, "share_of_one_cpu",
+	                                               summary->recorder_share));
+	json_object_set_new(doc, "decisions", texts(summary->decisions.data, summary->decisions.count));
+	json_object_set_new(doc, "ended_by", text_or_null(summary->end));
+	json_object_set_new(doc, "file", json_pack("{s:o, s:I, s:b}", "path", text_or_null(summary->path), "bytes", (json_int_t)summary->bytes,
+	                                           "names_inside", (int)summary->names_inside));
+	json_object_set_new(doc, "command_status", summary->command_status < 0 ? json_null() : json_integer(summary->command_status));
+	json_object_set_new(doc, "own_status", json_integer(summary->own_status));
+	char *text = json_dumps(doc, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+	if (text != NULL)
+		buf_printf(out, "%s\n", text);
+	free(text);
+	json_decref(doc);
+}
