@@ -1,0 +1,286 @@
+// perfsample record
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "cmd/record_names.h"
+#include "cmd/record_options.h"
+#include "record/summary.h"
+
+static bool is_stream(const struct record_options *options)
+{
+	return strcmp(options->session.output, "-") == 0;
+}
+
+// ---------------------------------------------------------------- the summary
+// "cpu-clock (this VM counts no cycles)" among the decisions of an event set says why an event is what it is: the text in brackets.
+static char *because(const struct event_set *set, const char *name)
+{
+	for (size_t i = 0; i < set->decisions.count; i++) {
+		const char *text = set->decisions.data[i].text, *open = strchr(text, '(');
+		size_t length = strlen(name);
+		if (strncmp(text, name, length) == 0 && text[length] == ' ' && open == text + length + 1 && text[strlen(text) - 1] == ')')
+			return mem_string_n(open + 1, strlen(open) - 2);
+	}
+	return NULL;
+}
+
+static bool is_clock(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
+static void add_events(struct summary *summary, const struct session_facts *facts)
+{
+	for (uint32_t e = 0; e < facts->set->events.count; e++) {
+		const struct event_opened *opened = &facts->set->events.data[e];
+		const struct account_event *books = &facts->account->events.data[e];
+		struct event_reading total = account_total(facts->account, e);
+		vec_push(&summary->events, (struct summary_event){
+			.name = opened->name, .because = because(facts->set, opened->name), .is_clock = is_clock(&opened->attr),
+			.is_freq = opened->attr.freq, .samples = opened->samples, .period = opened->attr.sample_period,
+			.frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .others = books->others, .lost = total.lost,
+			.dropped = books->dropped, .expected = account_expected(facts->account, facts->set, e), .running_ns = total.running,
+		});
+	}
+}
+
+static void add_stacks(struct summary *summary, const struct account *account)
+{
+	static const char *names[UNWIND_END_COUNT];
+	for (int end = 0; end < UNWIND_END_COUNT; end++) {
+		names[end] = unwind_end_name((enum unwind_end)end);
+		uint64_t count = account->ends[end];
+		if (end == UNWIND_ROOT || end == UNWIND_NOT_USER)
+			summary->complete += count;
+		else if (end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT)
+			summary->truncated += count;
+		else
+			summary->failed += count;
+	}
+	summary->end_names = names;
+	summary->ends = account->ends;
+	summary->end_count = UNWIND_END_COUNT;
+}
+
+static void add_loss(struct summary *summary, const struct session_facts *facts)
+{
+	const struct account *account = facts->account;
+	summary->lost_from_s = 1;
+	summary->lost_to_s = 0;
+	for (size_t s = 0; s < account->seconds.count; s++) {
+		if (account->seconds.data[s].lost == 0)
+			continue;
+		if (summary->lost_to_s < summary->lost_from_s)
+			summary->lost_from_s = (double)s;
+		summary->lost_to_s = (double)s + 1;
+	}
+	summary->loss_reason = facts->priority == PRIORITY_FIFO ? "the ring was full before the recorder could run" :
+		facts->priority == PRIORITY_NICE ? "the recorder was not scheduled (nice -20, no real-time priority: needs root or CAP_SYS_NICE)" :
+		"the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)";
+}
+
+static void add_decisions(struct summary *summary, const struct session_facts *facts)
+{
+	for (size_t i = 0; i < facts->decisions->items.count; i++) {
+		const struct decision *decision = &facts->decisions->items.data[i];
+		vec_push(&summary->decisions, decision->text);
+		bool is_event = false; // said with the event
+		for (size_t e = 0; e < facts->set->events.count; e++) {
+			const char *name = facts->set->events.data[e].name;
+			is_event |= strncmp(decision->text, name, strlen(name)) == 0 && decision->text[strlen(name)] == ' ';
+		}
+		if (!decision->is_usual && !is_event)
+			vec_push(&summary->notes, decision->text);
+	}
+}
+
+static struct summary summarize(const struct record_options *options, const struct session_facts *facts)
+{
+	const struct account *account = facts->account;
+	struct summary summary = {
+		.argv = (const char *const *)options->session.argv, .target_kind = target_kind_name(facts->target->kind), .comm = facts->target->comm,
+		.threads = facts->threads, .processes = facts->processes, .seconds = (double)(facts->end_ns - facts->start_ns) / 1e9,
+		.has_cpu_seconds = facts->target_cpu_ns > 0, .cpu_seconds = (double)facts->target_cpu_ns / 1e9,
+		.shortened = account->shortened, .set_aside = account->aside, .sideband_lost = account->sideband_lost, .throttles = account->throttles,
+		.longest_chain = account->longest_chain, .stack_bytes = facts->stack_bytes, .max_loss = options->max_loss,
+		.host = facts->host->name, .kernel = facts->host->release, .end = session_end_text(facts->end),
+		.path = is_stream(options) ? NULL : facts->path, .start_wall_ns = facts->start_wall_ns, .bytes = facts->bytes,
+		.command_status = facts->command_status,
+	};
+	summary.recorder_cpu_seconds = (double)account_cpu_ns() / 1e9;
+	summary.recorder_share = summary.seconds > 0 ? summary.recorder_cpu_seconds / summary.seconds : 0;
+	for (size_t i = 0; i < options->session.target.ids.count; i++)
+		vec_push(&summary.ids, options->session.target.ids.data[i]);
+	if (facts->target->is_command)
+		vec_push(&summary.ids, (int32_t)facts->target->child.pid);
+	add_events(&summary, facts);
+	add_stacks(&summary, account);
+	add_loss(&summary, facts);
+	add_decisions(&summary, facts);
+	return summary;
+}
+
+static void release_summary(struct summary *summary)
+{
+	for (size_t i = 0; i < summary->events.count; i++)
+		free((char *)(uintptr_t)summary->events.data[i].because);
+	vec_release(&summary->events);
+	vec_release(&summary->ids);
+	vec_release(&summary->notes);
+	vec_release(&summary->decisions);
+}
+
+static int say(const struct record_options *options, struct summary *summary, int status)
+{
+	struct buf text = { 0 };
+	struct err err = { 0 };
+	summary->own_status = status;
+	if (log_level() >= LOG_INFO) {
+		summary_text(summary, &text);
+		fwrite(text.data, 1, text.size, stderr);
+	}
+	if (options->summary_path != NULL) {
+		buf_clear(&text);
+		summary_json(summary, &text);
+		if (!output_file(options->summary_path, text.data, text.size, &err)) {
+			log_error("record: %s", err.text);
+			status = err.status;
+		}
+	}
+	buf_release(&text);
+	return status;
+}
+
+// ---------------------------------------------------------------- the run
+static void dry_run(const struct session *session)
+{
+	struct session_facts facts = session_facts(session);
+	log_info("would record %s: %s, %zu events, %zu file descriptors, rings of %zuK on %zu CPUs, stack copies of %u bytes, drain thread at %s",
+	         facts.target->comm, event_scope_text(facts.target->events.scope), facts.set->events.count, facts.set->fds.count,
+	         facts.ring_bytes / 1024, facts.target->cpu_count, facts.stack_bytes, drain_priority_text(facts.priority));
+	for (size_t i = 0; i < facts.decisions->items.count; i++)
+		log_info("%s", facts.decisions->items.data[i].text);
+}
+
+// The recorder's own status, then the command's.
+static int status_of(const struct record_options *options, const struct session_facts *facts, const struct summary *summary)
+{
+	if (options->strict && summary_lost_share(summary) > options->max_loss)
+		return STATUS_STRICT;
+	if (facts->target->is_command && facts->command_status >= 0 && !facts->command_was_ended)
+		return facts->command_status;
+	return STATUS_OK;
+}
+
+static int finish(const struct record_options *options, struct session *session)
+{
+	struct names names = { 0 };
+	struct err err = { 0 };
+	struct symbolizer *symbolizer = NULL;
+	struct session_facts facts = session_facts(session);
+	struct summary summary = summarize(options, &facts);
+	if (options->session.want_names && !is_stream(options) && options->session.mode != CHAIN_POST) {
+		symbolizer = record_names(&names, session, options->symbol_time_s);
+		summary.names_inside = names.images.count > 0;
+		if (session_map_refusal(session) != NULL)
+			vec_push(&summary.notes, session_map_refusal(session));
+	}
+	int status = status_of(options, &facts, &summary);
+	if (!session_finish(session, &names, &err)) {
+		log_error("record: %s", err.text);
+		status = err.status;
+	}
+	facts = session_facts(session);
+	summary.bytes = facts.bytes;
+	status = say(options, &summary, status);
+	names_release(&names);
+	symbolizer_free(symbolizer);
+	release_summary(&summary);
+	return status;
+}
+
+// The output failed. What was written before stays; a reader that went away ends us as SIGPIPE would have.
+static int output_failed(struct session *session, const struct err *err)
+{
+	bool broken_pipe = session_facts(session).broken_pipe;
+	session_free(session);
+	if (broken_pipe) {
+		sigset_t set;
+		sigemptyset(&set);
+		sigaddset(&set, SIGPIPE);
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	}
+	log_error("record: %s", err->text);
+	return err->status;
+}
+
+static int record(const struct record_options *options)
+{
+	struct session *session;
+	struct err err = { 0 };
+	if (!session_open(&session, &options->session, &err)) {
+		log_error("record: %s", err.text);
+		session_free(session);
+		return err.status;
+	}
+	for (size_t i = 0; i < options->warnings.count; i++)
+		log_warn("%s", options->warnings.data[i]);
+	int status = STATUS_OK;
+	if (options->dry_run)
+		dry_run(session);
+	else if (!session_run(session, &err))
+		return output_failed(session, &err);
+	else
+		status = finish(options, session);
+	session_free(session);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct record_options options;
+	struct err err = { 0 };
+	// The recorded command line is taken before parsing: option_next moves words about.
+	VEC(char *) recorded = { 0 };
+	vec_push(&recorded, (char *)(uintptr_t)"perfsample");
+	for (int i = 0; i < argc; i++)
+		vec_push(&recorded, argv[i]);
+	vec_push(&recorded, NULL);
+	int status = STATUS_USAGE;
+	if (!record_options_parse(&options, argc, argv, recorded.data, &err)) {
+		log_error("record: %s", err.text);
+		status = err.status;
+	} else {
+		if (is_stream(&options))
+			options.session.stream_fd = STDOUT_FILENO;
+		status = record(&options);
+	}
+	record_options_release(&options);
+	vec_release(&recorded);
+	return status;
+}
+
+static const char *const usages[] = {
+	"perfsample record [options] [--] CMD [ARG...]",
+	"perfsample record [options] -p PIDS | -t TIDS | -a [-C CPUS] | --cgroup PATH | --container ID [-- CMD...]",
+	NULL,
+};
+const struct command command_record = {
+	.name = "record", .summary = "run a command, or watch what runs, and record where its CPU time goes", .usages = usages,
+	.options = record_option_table, .run = run,
+	.description =
+		"Samples CMD, running processes, a cgroup or the whole system, unwinds every stack while it records, and writes a perf.data file that "
+		"perfsample report, and also perf report and perf script, read.\n\n"
+		"With a target given, CMD is not sampled: it bounds the time (record -p 4242 -- sleep 30). SIGINT, SIGTERM and SIGHUP end a recording "
+		"cleanly; a second one aborts.\n\n"
+		"The file takes its name at the first sample; an existing one becomes perf.data.old. It is flushed at least once a second, so it stays "
+		"readable however the recorder ends.",
+};

@@ -1,0 +1,12 @@
+// Names of what was sampled, for the file: looked up once, after the session has ended.
+#ifndef PERFSAMPLE_CMD_RECORD_NAMES_H
+#define PERFSAMPLE_CMD_RECORD_NAMES_H
+
+#include "perfdata/names.h"
+#include "record/session.h"
+#include "symbols/symbolizer.h"
+
+// Fills names->images. Strings live as long as the symbolizer, which the caller frees after the names were written.
+struct symbolizer *record_names(struct names *names, const struct session *session, double time_limit_s);
+
+#endif

@@ -1,0 +1,28 @@
+// The command line of `perfsample record`.
+#ifndef PERFSAMPLE_CMD_RECORD_OPTIONS_H
+#define PERFSAMPLE_CMD_RECORD_OPTIONS_H
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "cli/option.h"
+#include "record/session.h"
+
+struct record_options {
+	struct session_config session;
+	struct event_specs specs;
+	VEC(const char *) warnings;  // to be said once; static or owned by `owned`
+	VEC(char *) owned;
+	const char *summary_path;    // --summary
+	double max_loss;             // 0.01
+	double symbol_time_s;
+	bool strict, dry_run;
+	bool has_rate;               // -F or -c was given
+};
+
+extern const struct option record_option_table[];
+
+// argv[0] is "record". `recorded`: the command line that goes into the file, NULL-terminated, the caller's.
+bool record_options_parse(struct record_options *options, int argc, char **argv, char *const *recorded, struct err *err);
+void record_options_release(struct record_options *options);
+
+#endif
