@@ -107,7 +107,7 @@ static struct summary summarize(const struct record_options *options, const stru
 		.argv = (const char *const *)options->session.argv, .target_kind = target_kind_name(facts->target->kind), .comm = facts->target->comm,
 		.threads = facts->threads, .processes = facts->processes, .seconds = (double)(facts->end_ns - facts->start_ns) / 1e9,
 		.has_cpu_seconds = facts->target_cpu_ns > 0, .cpu_seconds = (double)facts->target_cpu_ns / 1e9,
-		.shortened = account->shortened, .set_aside = account->aside, .sideband_lost = account->sideband_lost, .throttles = account->throttles,
+		.shortened = account->shortened, .set_aside = account->aside, .sideband_lost = account->sideband_lost, .throttled_seconds = (double)account->throttled_ns / 1e9,
 		.longest_chain = account->longest_chain, .stack_bytes = facts->stack_bytes, .max_loss = options->max_loss,
 		.host = facts->host->name, .kernel = facts->host->release, .end = session_end_text(facts->end),
 		.path = is_stream(options) ? NULL : facts->path, .start_wall_ns = facts->start_wall_ns, .bytes = facts->bytes,

@@ -38,7 +38,7 @@ struct account {
 	uint64_t start_ns, end_ns;       // CLOCK_MONOTONIC
 	uint64_t ends[UNWIND_END_COUNT]; // of taken samples
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
-	uint64_t throttled_ns, throttles, rereads, recorder_cpu_ns;
+	uint64_t throttled_ns, rereads, recorder_cpu_ns;
 };
 
 void account_init(struct account *account, size_t event_count, size_t cpu_count);

@@ -55,6 +55,7 @@ void drain_release(struct drain *drain)
 	hash_map_release(&drain->threads);
 	hash_map_release(&drain->pids);
 	vec_release(&drain->tops);
+	vec_release(&drain->throttled);
 }
 
 void drain_doubt(struct drain *drain, const int32_t *tids, size_t count)
@@ -170,6 +171,20 @@ static void take_lost(struct drain *drain, const struct record *record, uint32_t
 	drain->reread_wanted = true; // it names no kind of record
 }
 
+static void take_throttle(struct drain *drain, const struct record *record, uint64_t time_ns)
+{
+	size_t i = 0;
+	while (i < drain->throttled.count && drain->throttled.data[i].id != record->throttle.id)
+		i++;
+	bool known = i < drain->throttled.count;
+	if (record->type == PERF_RECORD_THROTTLE && !known) {
+		vec_push(&drain->throttled, (struct drain_throttle){ .id = record->throttle.id, .since_ns = time_ns });
+	} else if (record->type == PERF_RECORD_UNTHROTTLE && known) {
+		drain->account->throttled_ns += time_ns - drain->throttled.data[i].since_ns;
+		drain->throttled.data[i] = drain->throttled.data[--drain->throttled.count];
+	}
+}
+
 static void take(void *context, const struct merge_item *item)
 {
 	struct drain *drain = context;
@@ -190,7 +205,8 @@ static void take(void *context, const struct merge_item *item)
 		take_lost(drain, &record, event);
 		break;
 	case PERF_RECORD_THROTTLE:
-		drain->account->throttles++;
+	case PERF_RECORD_UNTHROTTLE:
+		take_throttle(drain, &record, item->time_ns);
 		break;
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:

@@ -27,6 +27,7 @@
 enum chain_mode { CHAIN_LIVE, CHAIN_POST, CHAIN_FP, CHAIN_NONE };
 
 
+struct drain_throttle { uint64_t id, since_ns; };
 
 struct drain {
 	// Given by the session.
@@ -53,6 +54,7 @@ struct drain {
 	struct hash_map threads;   // tid -> index into tops
 	VEC(uint64_t) tops;        // stack top by thread; 0: unknown
 	struct hash_map pids;      // sampled pids
+	VEC(struct drain_throttle) throttled; // events that are throttled now
 	struct merge merge;
 	struct aside aside;
 	struct sampled sampled;

@@ -79,13 +79,19 @@ static bool add_late_threads(struct session *session, struct err *err)
 static void prepare_drain(struct session *session)
 {
 	const struct session_config *config = session->config;
-	account_init(&session->account, session->set.events.count, session->target.cpu_count);
+	// With an event and ring per thread, "CPU index" counts threads, and their events are bound to no CPU.
+	bool by_thread = session->target.events.scope == SCOPE_THREAD;
+	size_t places = by_thread ? session->target.tids.count : session->target.cpu_count;
+	account_init(&session->account, session->set.events.count, places);
+	session->cpu_numbers = mem_zero(places + 1, sizeof(*session->cpu_numbers));
+	for (size_t i = 0; i < places && !by_thread; i++)
+		session->cpu_numbers[i] = session->target.cpus[i];
 	session->spaces = spaces_new();
 	session->images = images_new();
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
 		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .account = &session->account,
-		.file_attrs = session->file_attrs, .cpus = session->target.cpus, .mode = config->mode, .machine = session->host.machine,
+		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
 		.held_pid = session->target.is_command ? (int32_t)session->target.child.pid : -1,
 	};
@@ -488,6 +494,7 @@ void session_free(struct session *session)
 	event_set_close(&session->set);
 	writer_free(session->writer);
 	free(session->file_attrs);
+	free(session->cpu_numbers);
 	vec_release(&session->decisions.items);
 	sem_destroy(&session->drain_ready);
 	sem_destroy(&session->drain_go);

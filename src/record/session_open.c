@@ -94,6 +94,8 @@ static bool same_start(const struct event_set *set, struct err *err)
 bool session_open_events(struct session *session, struct err *err)
 {
 	choose_options(session);
+	uint64_t before;
+	privilege_raise_files(event_set_fd_need(session->config->specs, &session->target.events) + 256, &before);
 	for (;;) {
 		struct err why = { 0 };
 		if (!choose_sizes(session, err))

@@ -22,6 +22,7 @@ struct session {
 	struct images *images;
 	struct drain drain;
 	struct perf_event_attr *file_attrs; // per event, then the side-band event's
+	uint32_t *cpu_numbers;             // by "CPU index" of the event set
 	bool is_live;                      // file attrs have CALLCHAIN and RAW instead of registers and stack
 	enum drain_priority priority;
 	int signal_fd, wake_main_fd, wake_drain_fd;

@@ -252,8 +252,8 @@ void summary_text(const struct summary *summary, struct buf *out)
 		buf_printf(&text, "the recorder used %.1f%% of one CPU", 100 * summary->recorder_share);
 	} else {
 		add_silent(main_event(summary), &text);
-		buf_printf(&text, ", throttled %llu times; recorder used %.1f%% of one CPU", (unsigned long long)summary->throttles,
-		           100 * summary->recorder_share);
+		buf_printf(&text, ", throttled %.*f s; recorder used %.1f%% of one CPU", summary->throttled_seconds < 0.05 ? 0 : 1,
+		           summary->throttled_seconds, 100 * summary->recorder_share);
 	}
 	paragraph(out, &text);
 	say_hint(summary, out, &text);

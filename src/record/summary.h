@@ -31,7 +31,8 @@ struct summary {
 	const char *const *end_names;
 	const uint64_t *ends;
 	size_t end_count;
-	uint64_t shortened, set_aside, sideband_lost, throttles, longest_chain;
+	uint64_t shortened, set_aside, sideband_lost, longest_chain;
+	double throttled_seconds;  // summed over CPUs
 	double lost_from_s, lost_to_s; // the seconds that hold all of the loss; to < from: not told
 	const char *loss_reason;   // "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)"
 	uint32_t stack_bytes;

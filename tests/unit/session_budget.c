@@ -1,0 +1,71 @@
+// Ring and copy sizes against the formulas of perfsample-record(1), -m.
+#include "record/budget.h"
+
+#include "tests/tap.h"
+
+static void formula(void)
+{
+	struct budget budget;
+	struct err err = { 0 };
+	struct budget_input input = { .rate_hz = 772, .has_stack = true, .delay_ms = 20, .ring_limit = SIZE_MAX };
+	ok(budget_compute(&input, &budget, &err), "auto, no limit");
+	is_u64(budget.stack_bytes, 65528, "auto takes the largest copy where nothing limits it");
+	is_u64(budget.ring_bytes, 1 << 20, "772 Hz x 65,784 bytes x 20 ms, up to a power of two");
+	ok(!budget.is_short, "it bears the delay");
+
+	input = (struct budget_input){ .rate_hz = 772, .has_stack = true, .stack_bytes = 8192, .delay_ms = 100, .ring_limit = SIZE_MAX };
+	ok(budget_compute(&input, &budget, &err), "8 KiB at normal priority");
+	is_u64(budget.ring_bytes, 1 << 20, "772 x 8,448 x 0.1 = 652,185, up to 1 MiB");
+
+	input = (struct budget_input){ .rate_hz = 772, .delay_ms = 20, .ring_limit = SIZE_MAX };
+	ok(budget_compute(&input, &budget, &err), "no stacks");
+	is_u64(budget.stack_bytes, 0, "then no copy");
+	is_u64(budget.ring_bytes, RING_BYTES_MIN, "and the least ring");
+}
+
+static void limited(void)
+{
+	struct budget budget;
+	struct err err = { 0 };
+	struct budget_input input = { .rate_hz = 772, .has_stack = true, .delay_ms = 100, .ring_limit = 512 * 1024 };
+	ok(budget_compute(&input, &budget, &err), "auto under a limit");
+	is_u64(budget.ring_bytes, 512 * 1024, "the ring is what is allowed");
+	// 524,288 / 77.2 - 256 = 6,535: below 8,192, so 8,192 and the delay it bears.
+	is_u64(budget.stack_bytes, 8192, "auto goes no lower than 8,192");
+	ok(budget.is_short, "and says that it bears less");
+	is_close(budget.bears_ms, 524288.0 / (772 * 8448.0) * 1000, 1e-9, "how much less");
+
+	input.delay_ms = 20;
+	ok(budget_compute(&input, &budget, &err), "the same at real-time priority");
+	is_u64(budget.stack_bytes, (uint64_t)(524288 / (772 * 0.02) - 256) / 8 * 8, "copy = ring / (rate x delay) - 256, down to a multiple of 8");
+	ok(!budget.is_short, "which bears the delay");
+
+	input = (struct budget_input){ .rate_hz = 4000, .has_stack = true, .stack_bytes = 65528, .delay_ms = 20, .ring_limit = 64 * 1024 };
+	ok(!budget_compute(&input, &budget, &err) && err.status == STATUS_HOST, "a limit below one record is the host's refusal");
+	ok(strstr(err.text, "perf_event_mlock_kb") != NULL, "that names the setting: %s", err.text);
+}
+
+static void given(void)
+{
+	struct budget budget;
+	struct err err = { 0 };
+	struct budget_input input = { .rate_hz = 772, .has_stack = true, .stack_bytes = 32768, .ring_bytes = 32768, .delay_ms = 20, .ring_limit = SIZE_MAX };
+	ok(!budget_compute(&input, &budget, &err) && err.status == STATUS_USAGE, "-m 8 cannot hold one record with a copy of 32,768 bytes");
+	ok(strstr(err.text, "64K") != NULL && strstr(err.text, "-m 16") != NULL, "and the least size is named: %s", err.text);
+	input.ring_bytes = 65536;
+	ok(budget_compute(&input, &budget, &err), "that size is enough");
+	is_u64(budget.ring_bytes, 65536, "-m is obeyed");
+	input = (struct budget_input){ .rate_hz = 4000, .has_stack = true, .ring_bytes = 1 << 20, .delay_ms = 20, .ring_limit = SIZE_MAX };
+	ok(budget_compute(&input, &budget, &err), "-m with auto");
+	is_u64(budget.stack_bytes, (uint64_t)((1 << 20) / 80.0 - 256) / 8 * 8, "the copy follows the ring");
+	is_u64(budget_power_of_two(1), 4096, "at least a page");
+	is_u64(budget_power_of_two(4097), 8192, "up to a power of two");
+}
+
+int main(void)
+{
+	formula();
+	limited();
+	given();
+	return tap_done();
+}

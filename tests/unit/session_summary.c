@@ -1,0 +1,127 @@
+// The closing summary, word for word, clean and bad; and its JSON.
+#include "record/summary.h"
+
+#include <jansson.h>
+
+#include "tests/tap.h"
+
+static const char *const argv[] = { "perfsample", "record", "-p", "4242", NULL };
+
+static struct summary clean(struct summary_event *event, int32_t *id)
+{
+	*event = (struct summary_event){ .name = "cpu-clock", .because = "this VM counts no cycles", .is_clock = true, .samples = true, .period = 1295295,
+	                                 .taken = 60150, .lost = 40, .expected = 60218, .running_ns = 78000482310 };
+	*id = 4242;
+	return (struct summary){
+		.argv = argv, .target_kind = "pid", .comm = "postgres", .ids = { .data = id, .count = 1 }, .threads = 18, .processes = 1,
+		.has_cpu_seconds = true, .seconds = 30, .cpu_seconds = 78, .events = { .data = event, .count = 1 }, .complete = 59670,
+		.truncated = 363, .failed = 117, .lost_from_s = 1, .lost_to_s = 0, .stack_bytes = 65528, .recorder_share = 0.006,
+		.recorder_cpu_seconds = 0.18, .max_loss = 0.01, .host = "db-3", .kernel = "6.1", .end = "--duration is over", .path = "/root/perf.data",
+		.bytes = 20000000, .names_inside = true, .command_status = -1,
+	};
+}
+
+static void text_of(const struct summary *summary, const char *wanted, const char *what)
+{
+	struct buf out = { 0 };
+	summary_text(summary, &out);
+	is_str(buf_text(&out), wanted, "%s", what);
+	buf_release(&out);
+}
+
+static void text(void)
+{
+	struct summary_event event;
+	int32_t id;
+	struct summary summary = clean(&event, &id);
+	text_of(&summary,
+	        "perfsample: 60,150 samples of postgres[4242] (18 threads), 30.0 s, 78.0 CPU-s\n"
+	        "perfsample: sound: lost 40 (0.07%), silent 28 (0.05%), stacks complete 99.2%\n"
+	        "perfsample: cpu-clock every 1.295295 ms (this VM counts no cycles)\n"
+	        "perfsample: the recorder used 0.6% of one CPU\n"
+	        "perfsample: wrote /root/perf.data, 20 MB, names inside. Next: perfsample report\n", "clean");
+
+	event = (struct summary_event){ .name = "cpu-clock", .is_clock = true, .samples = true, .period = 1295295, .taken = 43090, .lost = 1333,
+	                                .expected = 44469 };
+	summary.comm = "app";
+	summary.threads = 6;
+	summary.cpu_seconds = 57.6;
+	summary.complete = 37919;
+	summary.truncated = 5171;
+	summary.failed = 0;
+	summary.lost_from_s = 14;
+	summary.lost_to_s = 16;
+	summary.loss_reason = "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)";
+	summary.recorder_share = 0.011;
+	summary.bytes = 14000000;
+	text_of(&summary,
+	        "perfsample: 43,090 samples of app[4242] (6 threads), 30.0 s, 57.6 CPU-s\n"
+	        "perfsample: CARE: lost 1,333 (3.0%), all from +14 s to +16 s: the recorder was\n"
+	        "            not scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
+	        "perfsample: CARE: stacks truncated 12.0% (deeper than the 64 KB a sample holds)\n"
+	        "perfsample: silent 46 (0.10%), throttled 0 s; recorder used 1.1% of one CPU\n"
+	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "bad");
+}
+
+static void hostile(void)
+{
+	struct summary_event event;
+	int32_t id;
+	struct summary summary = clean(&event, &id);
+	struct buf out = { 0 };
+	summary.comm = "\x1b]0;pwned\x07\nperfsample: sound";
+	summary_text(&summary, &out);
+	ok(strchr(buf_text(&out), 0x1b) == NULL && strchr(buf_text(&out), 7) == NULL, "no control character of a name reaches the terminal");
+	int lines = 0;
+	for (const char *at = buf_text(&out); (at = strchr(at, '\n')) != NULL; at++)
+		lines++;
+	is_u64(lines, 6, "and no line of its own (one line more is wrapped)");
+	buf_release(&out);
+}
+
+static void few(void)
+{
+	struct summary_event event;
+	int32_t id;
+	struct summary summary = clean(&event, &id);
+	struct buf out = { 0 };
+	summary.cpu_seconds = 0.9;
+	event.expected = -1;
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "silent not measurable") != NULL, "what cannot be measured is said");
+	ok(strstr(buf_text(&out), "hint  used 3% of one CPU, 18 threads mostly blocked") != NULL, "a target that hardly ran gets a hint");
+	buf_release(&out);
+}
+
+static void json(void)
+{
+	struct summary_event event;
+	int32_t id;
+	struct summary summary = clean(&event, &id);
+	struct buf out = { 0 };
+	summary.comm = "bad \xff name";
+	summary_json(&summary, &out);
+	json_error_t error;
+	json_t *doc = json_loads(buf_text(&out), 0, &error);
+	ok(doc != NULL, "valid JSON, whatever the names are");
+	is_str(json_string_value(json_object_get(doc, "schema")), "perfsample-record/1", "its schema");
+	json_t *first = json_array_get(json_object_get(doc, "events"), 0), *samples = json_object_get(first, "samples");
+	is_u64((uint64_t)json_integer_value(json_object_get(samples, "silent")), 28, "silent");
+	uint64_t sum = 0;
+	const char *const parts[] = { "taken", "idle", "others", "lost", "dropped", "silent" };
+	for (size_t i = 0; i < 6; i++)
+		sum += (uint64_t)json_integer_value(json_object_get(samples, parts[i]));
+	is_u64(sum, (uint64_t)json_integer_value(json_object_get(samples, "expected")), "the parts add up to what was due");
+	ok(json_is_null(json_object_get(doc, "command_status")), "no command, no status");
+	json_decref(doc);
+	buf_release(&out);
+}
+
+int main(void)
+{
+	text();
+	hostile();
+	few();
+	json();
+	return tap_done();
+}
