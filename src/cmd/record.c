@@ -18,44 +18,43 @@ static bool is_stream(const struct record_options *options)
 }
 
 // ---------------------------------------------------------------- the summary
-// "cpu-clock (this VM counts no cycles)" among the decisions of an event set says why an event is what it is: the text in brackets.
-static char *because(const struct event_set *set, const char *name)
+// The decision of an event set that says why its event is not the usual one: "this VM counts no cycles".
+static bool is_about_cycles(const char *text)
 {
-	for (size_t i = 0; i < set->decisions.count; i++) {
-		const char *text = set->decisions.data[i].text, *open = strchr(text, '(');
-		size_t length = strlen(name);
-		if (strncmp(text, name, length) == 0 && text[length] == ' ' && open == text + length + 1 && text[strlen(text) - 1] == ')')
-			return mem_string_n(open + 1, strlen(open) - 2);
-	}
-	return NULL;
+	static const char end[] = " counts no cycles";
+	size_t length = strlen(text);
+	return length >= sizeof(end) - 1 && strcmp(text + length - (sizeof(end) - 1), end) == 0;
 }
 
-static bool is_clock(const struct perf_event_attr *attr)
+static const char *because(const struct event_set *set, uint32_t event)
 {
-	return attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+	for (size_t i = 0; set->events.data[event].is_clock && i < set->decisions.count; i++)
+		if (is_about_cycles(set->decisions.data[i].text))
+			return set->decisions.data[i].text;
+	return NULL;
 }
 
 static void add_events(struct summary *summary, const struct session_facts *facts)
 {
 	for (uint32_t e = 0; e < facts->set->events.count; e++) {
 		const struct event_opened *opened = &facts->set->events.data[e];
-		const struct account_event *books = &facts->account->events.data[e];
-		struct event_reading total = account_total(facts->account, e);
+		const struct ledger_event *books = &facts->ledger->events.data[e];
+		struct event_reading total = ledger_total(facts->ledger, e);
 		vec_push(&summary->events, (struct summary_event){
-			.name = opened->name, .because = because(facts->set, opened->name), .is_clock = is_clock(&opened->attr),
+			.name = opened->name, .because = because(facts->set, e), .is_clock = opened->is_clock,
 			.is_freq = opened->attr.freq, .samples = opened->samples, .period = opened->attr.sample_period,
 			.frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .others = books->others, .lost = total.lost,
-			.dropped = books->dropped, .expected = account_expected(facts->account, facts->set, e), .running_ns = total.running,
+			.dropped = books->dropped, .expected = ledger_expected(facts->ledger, facts->set, e), .running_ns = total.running,
 		});
 	}
 }
 
-static void add_stacks(struct summary *summary, const struct account *account)
+static void add_stacks(struct summary *summary, const struct ledger *ledger)
 {
 	static const char *names[UNWIND_END_COUNT];
 	for (int end = 0; end < UNWIND_END_COUNT; end++) {
 		names[end] = unwind_end_name((enum unwind_end)end);
-		uint64_t count = account->ends[end];
+		uint64_t count = ledger->ends[end];
 		if (end == UNWIND_ROOT || end == UNWIND_NOT_USER)
 			summary->complete += count;
 		else if (end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT)
@@ -64,17 +63,17 @@ static void add_stacks(struct summary *summary, const struct account *account)
 			summary->failed += count;
 	}
 	summary->end_names = names;
-	summary->ends = account->ends;
+	summary->ends = ledger->ends;
 	summary->end_count = UNWIND_END_COUNT;
 }
 
 static void add_loss(struct summary *summary, const struct session_facts *facts)
 {
-	const struct account *account = facts->account;
+	const struct ledger *ledger = facts->ledger;
 	summary->lost_from_s = 1;
 	summary->lost_to_s = 0;
-	for (size_t s = 0; s < account->seconds.count; s++) {
-		if (account->seconds.data[s].lost == 0)
+	for (size_t s = 0; s < ledger->seconds.count; s++) {
+		if (ledger->seconds.data[s].lost == 0)
 			continue;
 		if (summary->lost_to_s < summary->lost_from_s)
 			summary->lost_from_s = (double)s;
@@ -90,46 +89,41 @@ static void add_decisions(struct summary *summary, const struct session_facts *f
 	for (size_t i = 0; i < facts->decisions->items.count; i++) {
 		const struct decision *decision = &facts->decisions->items.data[i];
 		vec_push(&summary->decisions, decision->text);
-		bool is_event = false; // said with the event
-		for (size_t e = 0; e < facts->set->events.count; e++) {
-			const char *name = facts->set->events.data[e].name;
-			is_event |= strncmp(decision->text, name, strlen(name)) == 0 && decision->text[strlen(name)] == ' ';
-		}
-		if (!decision->is_usual && !is_event)
+		if (!decision->is_usual && !is_about_cycles(decision->text)) // that is said with the event
 			vec_push(&summary->notes, decision->text);
 	}
 }
 
 static struct summary summarize(const struct record_options *options, const struct session_facts *facts)
 {
-	const struct account *account = facts->account;
+	const struct ledger *ledger = facts->ledger;
 	struct summary summary = {
 		.argv = (const char *const *)options->session.argv, .target_kind = target_kind_name(facts->target->kind), .comm = facts->target->comm,
 		.threads = facts->threads, .processes = facts->processes, .seconds = (double)(facts->end_ns - facts->start_ns) / 1e9,
 		.has_cpu_seconds = facts->target_cpu_ns > 0, .cpu_seconds = (double)facts->target_cpu_ns / 1e9,
-		.shortened = account->shortened, .set_aside = account->aside, .sideband_lost = account->sideband_lost, .throttled_seconds = (double)account->throttled_ns / 1e9,
-		.longest_chain = account->longest_chain, .stack_bytes = facts->stack_bytes, .max_loss = options->max_loss,
+		.shortened = ledger->shortened, .set_aside = ledger->aside, .sideband_lost = ledger->sideband_lost, .throttled_seconds = (double)ledger->throttled_ns / 1e9,
+		.longest_chain = ledger->longest_chain, .stack_bytes = facts->stack_bytes, .max_loss = options->max_loss,
 		.host = facts->host->name, .kernel = facts->host->release, .end = session_end_text(facts->end),
 		.path = is_stream(options) ? NULL : facts->path, .start_wall_ns = facts->start_wall_ns, .bytes = facts->bytes,
 		.command_status = facts->command_status,
 	};
-	summary.recorder_cpu_seconds = (double)account_cpu_ns() / 1e9;
+	summary.recorder_cpu_seconds = (double)ledger_cpu_ns() / 1e9;
 	summary.recorder_share = summary.seconds > 0 ? summary.recorder_cpu_seconds / summary.seconds : 0;
 	for (size_t i = 0; i < options->session.target.ids.count; i++)
 		vec_push(&summary.ids, options->session.target.ids.data[i]);
 	if (facts->target->is_command)
 		vec_push(&summary.ids, (int32_t)facts->target->child.pid);
 	add_events(&summary, facts);
-	add_stacks(&summary, account);
+	add_stacks(&summary, ledger);
 	add_loss(&summary, facts);
 	add_decisions(&summary, facts);
+	if (facts->target->events.scope == SCOPE_TASK)
+		summary.silent_reason = "with per-task events each new task starts with one whole period, unsampled";
 	return summary;
 }
 
 static void release_summary(struct summary *summary)
 {
-	for (size_t i = 0; i < summary->events.count; i++)
-		free((char *)(uintptr_t)summary->events.data[i].because);
 	vec_release(&summary->events);
 	vec_release(&summary->ids);
 	vec_release(&summary->notes);

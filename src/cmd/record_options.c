@@ -58,24 +58,24 @@ const struct option record_option_table[] = {
 	{ 'P', "period", NULL, "samples always have their period", OPTION_IGNORED, OPT_NOTHING, NULL, NULL },
 	{ 0, "sample-cpu", NULL, "samples always have their CPU", OPTION_IGNORED, OPT_NOTHING, NULL, NULL },
 	{ 'f', "force", NULL, "an existing file becomes .old anyway", OPTION_IGNORED, OPT_NOTHING, NULL, NULL },
-	{ 'z', "compression-level", "LEVEL", "not supported: live-unwound recordings are small already; compress the finished file", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING,
+	{ 'z', "compression-level", "LEVEL", "live-unwound recordings are small already; compress the finished file", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING,
 	  "Refused", NULL },
-	{ 0, "switch-output", "WHEN", "not supported: record with --duration in a loop", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING, NULL, NULL },
-	{ 0, "overwrite", NULL, "not supported: every sample is written as it comes", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 0, "control", "FDS", "not supported: -D delays the start, SIGINT ends the recording", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 0, "snapshot", NULL, "not supported: there is no AUX area tracing", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'S', NULL, NULL, "not supported: there is no AUX area tracing", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'b', "branch-any", NULL, "not supported: branch stacks are not read", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'j', "branch-filter", "MASK", "not supported: branch stacks are not read", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'd', "data", NULL, "not supported: data addresses are not recorded", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'W', "weight", NULL, "not supported: weights are not recorded", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'k', "clockid", "CLOCK", "not supported: the clock is always CLOCK_MONOTONIC", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'I', "intr-regs", "REGS", "not supported: registers are used for unwinding only", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING, NULL, NULL },
-	{ 0, "user-regs", "REGS", "not supported: registers are used for unwinding only", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING, NULL, NULL },
-	{ 's', "stat", NULL, "not supported here: counters are written once a second anyway", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 'R', "raw-samples", NULL, "not needed: tracepoints always carry their fields", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 0, "switch-output", "WHEN", "record with --duration in a loop", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING, NULL, NULL },
+	{ 0, "overwrite", NULL, "every sample is written as it comes", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 0, "control", "FDS", "-D delays the start, SIGINT ends the recording", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 0, "snapshot", NULL, "there is no AUX area tracing", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'S', NULL, NULL, "there is no AUX area tracing", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'b', "branch-any", NULL, "branch stacks are not read", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'j', "branch-filter", "MASK", "branch stacks are not read", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'd', "data", NULL, "data addresses are not recorded", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'W', "weight", NULL, "weights are not recorded", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'k', "clockid", "CLOCK", "the clock is always CLOCK_MONOTONIC", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'I', "intr-regs", "REGS", "registers are used for unwinding only", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING, NULL, NULL },
+	{ 0, "user-regs", "REGS", "registers are used for unwinding only", OPTION_REFUSED | OPTION_OPTIONAL, OPT_NOTHING, NULL, NULL },
+	{ 's', "stat", NULL, "counters are written once a second anyway", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 'R', "raw-samples", NULL, "tracepoints always carry their fields", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
 	{ 'G', NULL, "NAME", "use --cgroup PATH", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
-	{ 0, "off-cpu", NULL, "not supported yet: waiting is not sampled", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
+	{ 0, "off-cpu", NULL, "waiting is not sampled", OPTION_REFUSED, OPT_NOTHING, NULL, NULL },
 	{ 0 },
 };
 
@@ -108,7 +108,7 @@ static void set_rate(struct record_options *options, uint64_t period_ns, uint64_
 	options->session.period = period_ns;
 	options->session.frequency = frequency;
 	options->session.is_freq = is_freq;
-	options->has_rate = true;
+	options->session.is_default_rate = false;
 }
 
 static bool take_frequency(struct record_options *options, const struct option_value *value, struct err *err)
@@ -357,7 +357,7 @@ static bool check_whole(struct record_options *options, struct err *err)
 bool record_options_parse(struct record_options *options, int argc, char **argv, char *const *recorded, struct err *err)
 {
 	*options = (struct record_options){
-		.session = { .period = 1295295, .frequency = 772, .is_freq = true, .mode = CHAIN_LIVE, .output = "perf.data", .stream_fd = -1,
+		.session = { .period = 1295295, .frequency = 772, .is_default_rate = true, .mode = CHAIN_LIVE, .output = "perf.data", .stream_fd = -1,
 		             .limits = { .min_free_bytes = UINT64_C(512) << 20 }, .max_cpu_percent = 25, .want_names = true, .argv = recorded,
 		             .target = { .kind = TARGET_COMMAND, .inherit = true } },
 		.max_loss = 0.01, .symbol_time_s = 10,

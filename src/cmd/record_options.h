@@ -16,7 +16,6 @@ struct record_options {
 	double max_loss;             // 0.01
 	double symbol_time_s;
 	bool strict, dry_run;
-	bool has_rate;               // -F or -c was given
 };
 
 extern const struct option record_option_table[];

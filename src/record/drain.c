@@ -147,7 +147,7 @@ static int32_t subject(const struct record *record)
 static void take_sideband(struct drain *drain, const struct record *record, uint64_t time_ns, bool synthesized)
 {
 	enum space_change change = spaces_apply(drain->spaces, record, synthesized);
-	drain->account->sideband_records++;
+	drain->ledger->sideband_records++;
 	if (change == SPACE_FORKED)
 		forked(drain, record);
 	if (!is_ours(drain, subject(record)))
@@ -165,9 +165,9 @@ static void take_lost(struct drain *drain, const struct record *record, uint32_t
 	if (drain->set->has_format_lost)
 		return; // the counters say it better (PERF_RECORD_LOST is short by what was lost after the last success)
 	if (event < drain->set->events.count)
-		drain->account->events.data[event].lost_records += record->lost.lost;
+		drain->ledger->events.data[event].lost_records += record->lost.lost;
 	else
-		drain->account->sideband_lost += record->lost.lost;
+		drain->ledger->sideband_lost += record->lost.lost;
 	drain->reread_wanted = true; // it names no kind of record
 }
 
@@ -180,7 +180,7 @@ static void take_throttle(struct drain *drain, const struct record *record, uint
 	if (record->type == PERF_RECORD_THROTTLE && !known) {
 		vec_push(&drain->throttled, (struct drain_throttle){ .id = record->throttle.id, .since_ns = time_ns });
 	} else if (record->type == PERF_RECORD_UNTHROTTLE && known) {
-		drain->account->throttled_ns += time_ns - drain->throttled.data[i].since_ns;
+		drain->ledger->throttled_ns += time_ns - drain->throttled.data[i].since_ns;
 		drain->throttled.data[i] = drain->throttled.data[--drain->throttled.count];
 	}
 }
@@ -191,7 +191,7 @@ static void take(void *context, const struct merge_item *item)
 	struct record record;
 	uint32_t event = event_of(drain, item->header);
 	if (!record_decode(&drain->layouts[event], item->header, item->header->size, &record, NULL)) {
-		drain->account->broken++;
+		drain->ledger->broken++;
 		return;
 	}
 	switch (record.type) {
@@ -256,10 +256,10 @@ static void ask_again(struct drain *drain)
 	for (size_t i = 0; i < drain->set->fds.count && id == 0; i++)
 		if (drain->set->fds.data[i].event == EVENT_SIDEBAND)
 			id = drain->set->fds.data[i].id;
-	account_trailer(&trailer, &drain->set->sideband_attr, 0, 0, drain->now_ns, id, 0);
+	ledger_trailer(&trailer, &drain->set->sideband_attr, 0, 0, drain->now_ns, id, 0);
 	spaces_each_process(drain->spaces, add_known, &known);
 	if (images_reread(drain->images, known.pids.data, known.pids.count, drain->any_pid, trailer.data, trailer.size)) {
-		drain->account->rereads++;
+		drain->ledger->rereads++;
 		drain->reread_wanted = false;
 		drain->rereading = true;
 	}
@@ -287,11 +287,11 @@ static void take_answer(struct drain *drain)
 
 static void tick(struct drain *drain)
 {
-	struct account_context context = {
+	struct ledger_context context = {
 		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output, .now_ns = drain->now_ns,
 	};
-	drain->account->late = drain->merge.late;
-	if (account_read(drain->account, &context))
+	drain->ledger->late = drain->merge.late;
+	if (ledger_read(drain->ledger, &context))
 		drain->reread_wanted = true;
 }
 

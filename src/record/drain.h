@@ -17,7 +17,7 @@
 #include "perf/merge.h"
 #include "perf/record.h"
 #include "proc/space.h"
-#include "record/account.h"
+#include "record/ledger.h"
 #include "record/aside.h"
 #include "record/images.h"
 #include "record/output.h"
@@ -35,7 +35,7 @@ struct drain {
 	struct spaces *spaces;
 	struct images *images;
 	struct output *output;
-	struct account *account;
+	struct ledger *ledger;
 	const struct perf_event_attr *file_attrs; // per event, then the side-band event's
 	const uint32_t *cpus;
 	enum chain_mode mode;

@@ -80,16 +80,16 @@ static void collect_chain(struct drain *drain, const struct record *record, cons
 // ---------------------------------------------------------------- into the output
 static void keep_books(struct drain *drain, const struct record *record, uint32_t event)
 {
-	account_sample(drain->account, event, record->id.time_ns);
+	ledger_sample(drain->ledger, event, record->id.time_ns);
 	if (record->id.pid == 0)
-		drain->account->events.data[event].idle++;
+		drain->ledger->events.data[event].idle++;
 }
 
 static bool take_place(struct drain *drain, uint32_t event)
 {
 	if (output_has_room(drain->output))
 		return true;
-	drain->account->events.data[event].dropped++;
+	drain->ledger->events.data[event].dropped++;
 	return false;
 }
 
@@ -101,15 +101,15 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	size_t offset = out->size;
 	struct note note = { .end = stack->end };
 	if (!sample_encode_live(out, &drain->layouts[event], record, stack->frames, stack->count, &note)) {
-		drain->account->broken++;
-		drain->account->events.data[event].dropped++;
+		drain->ledger->broken++;
+		drain->ledger->events.data[event].dropped++;
 		return;
 	}
 	output_commit(drain->output, offset, record->id.time_ns, true);
 	keep_books(drain, record, event);
-	drain->account->ends[note.end]++;
-	if (stack->count > drain->account->longest_chain)
-		drain->account->longest_chain = stack->count;
+	drain->ledger->ends[note.end]++;
+	if (stack->count > drain->ledger->longest_chain)
+		drain->ledger->longest_chain = stack->count;
 	if (drain->want_names) {
 		collect_kernel(drain, record->sample.callchain, record->sample.callchain_count);
 		collect_user(drain, maps, record->id.pid, stack->frames, stack->count);
@@ -172,9 +172,9 @@ static uint64_t worth_keeping(struct drain *drain, const struct record *record)
 static void set_aside(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps)
 {
 	switch (aside_add(&drain->aside, record, worth_keeping(drain, record), maps, event, drain->now_ns)) {
-	case ASIDE_SHORTENED: drain->account->shortened++; /* fall through */
-	case ASIDE_TAKEN: drain->account->aside++; break;
-	case ASIDE_FULL: drain->account->events.data[event].dropped++; break;
+	case ASIDE_SHORTENED: drain->ledger->shortened++; /* fall through */
+	case ASIDE_TAKEN: drain->ledger->aside++; break;
+	case ASIDE_FULL: drain->ledger->events.data[event].dropped++; break;
 	}
 }
 
@@ -190,12 +190,12 @@ void drain_retry_aside(struct drain *drain, bool last)
 		struct record record;
 		const struct perf_event_header *header = (const void *)entry->record;
 		if (!record_decode(&drain->layouts[entry->event], entry->record, header->size, &record, NULL)) {
-			drain->account->broken++;
-			drain->account->events.data[entry->event].dropped++;
+			drain->ledger->broken++;
+			drain->ledger->events.data[entry->event].dropped++;
 		} else if (!unwind_sample(drain, &record, entry->event, entry->maps, expired)) {
 			continue;
 		} else if (expired) {
-			drain->account->aside_expired++;
+			drain->ledger->aside_expired++;
 		}
 		aside_done(&drain->aside, entry);
 	}
@@ -230,7 +230,7 @@ static bool is_stranger(struct drain *drain, const struct record *record)
 void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event)
 {
 	if (is_stranger(drain, record)) {
-		drain->account->events.data[event].others++;
+		drain->ledger->events.data[event].others++;
 		return;
 	}
 	hash_map_put(&drain->pids, (uint32_t)record->id.pid, 1, NULL);

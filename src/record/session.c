@@ -82,7 +82,7 @@ static void prepare_drain(struct session *session)
 	// With an event and ring per thread, "CPU index" counts threads, and their events are bound to no CPU.
 	bool by_thread = session->target.events.scope == SCOPE_THREAD;
 	size_t places = by_thread ? session->target.tids.count : session->target.cpu_count;
-	account_init(&session->account, session->set.events.count, places);
+	ledger_init(&session->ledger, session->set.events.count, places);
 	session->cpu_numbers = mem_zero(places + 1, sizeof(*session->cpu_numbers));
 	for (size_t i = 0; i < places && !by_thread; i++)
 		session->cpu_numbers[i] = session->target.cpus[i];
@@ -90,7 +90,7 @@ static void prepare_drain(struct session *session)
 	session->images = images_new();
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
-		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .account = &session->account,
+		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
 		.held_pid = session->target.is_command ? (int32_t)session->target.child.pid : -1,
@@ -178,7 +178,7 @@ static void describe_before(struct session *session)
 			id = session->set.fds.data[i].id;
 			break;
 		}
-	account_trailer(&trailer, session->set.has_sideband ? &session->set.sideband_attr : &session->set.events.data[0].attr, 0, 0, 0, id, 0);
+	ledger_trailer(&trailer, session->set.has_sideband ? &session->set.sideband_attr : &session->set.events.data[0].attr, 0, 0, 0, id, 0);
 	if (!session->options.exclude_kernel && !procfs_synthesize_kernel(trailer.data, trailer.size, &records))
 		decide(&session->decisions, "kernel functions have no names: kernel.kptr_restrict");
 	for (size_t i = 0; i < session->target.roots.count; i++)
@@ -334,7 +334,7 @@ static bool begin(struct session *session, struct err *err)
 		return false;
 	session->start_ns = session_clock_ns(CLOCK_MONOTONIC);
 	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
-	session->account.start_ns = session->start_ns;
+	session->ledger.start_ns = session->start_ns;
 	session->drain.tick_ns = session->start_ns + 1000000000u;
 	if (config->delay_ns > 0)
 		session->drain.enable_ns = session->start_ns + config->delay_ns;
@@ -354,7 +354,7 @@ bool session_run(struct session *session, struct err *err)
 		return false;
 	wait_for_end(session);
 	session->end_ns = session_clock_ns(CLOCK_MONOTONIC);
-	session->account.end_ns = session->end_ns;
+	session->ledger.end_ns = session->end_ns;
 	stop_drain(session);
 	end_command(session);
 	images_stop(session->images);
@@ -366,21 +366,19 @@ bool session_run(struct session *session, struct err *err)
 static uint64_t target_cpu_ns(const struct session *session)
 {
 	const struct event_opened *event = &session->set.events.data[0];
-	const struct account_event *books = &session->account.events.data[0];
-	bool is_clock = event->attr.type == PERF_TYPE_SOFTWARE &&
-	                (event->attr.config == PERF_COUNT_SW_CPU_CLOCK || event->attr.config == PERF_COUNT_SW_TASK_CLOCK);
-	if (!is_clock || event->attr.freq)
+	const struct ledger_event *books = &session->ledger.events.data[0];
+	if (!event->is_clock || event->attr.freq)
 		return 0;
 	if (session->target.filter)
 		return books->taken * event->attr.sample_period;
-	uint64_t running = account_total(&session->account, 0).running, apart = (books->idle + books->others) * event->attr.sample_period;
+	uint64_t running = ledger_total(&session->ledger, 0).running, apart = (books->idle + books->others) * event->attr.sample_period;
 	return running > apart ? running - apart : 0;
 }
 
 struct session_facts session_facts(const struct session *session)
 {
 	struct session_facts facts = {
-		.target = &session->target, .account = &session->account, .set = &session->set, .decisions = &session->decisions,
+		.target = &session->target, .ledger = &session->ledger, .set = &session->set, .decisions = &session->decisions,
 		.host = &session->host, .drain = &session->drain, .priority = session->priority, .end = session->end,
 		.stack_bytes = session->options.stack_bytes, .ring_bytes = session->options.ring_bytes, .start_ns = session->start_ns,
 		.end_ns = session->end_ns, .start_wall_ns = session->start_wall_ns, .has_command = session->target.has_child,
@@ -389,6 +387,8 @@ struct session_facts session_facts(const struct session *session)
 		.threads = (uint32_t)session->drain.threads.count, .processes = (uint32_t)session->drain.pids.count,
 		.target_cpu_ns = target_cpu_ns(session), .broken_pipe = output_is_broken_pipe(session->output),
 	};
+	if (facts.threads < session->target.threads)
+		facts.threads = session->target.threads;
 	if (session->target.has_child && session->target.child.exited)
 		facts.command_status = child_exit_status(&session->target.child);
 	return facts;
@@ -432,7 +432,7 @@ static void add_meta(struct session *session, struct names *names)
 		snprintf(key, sizeof(key), "decision.%zu", i);
 		names_meta(names, key, "%s", session->decisions.items.data[i].text);
 	}
-	names_meta(names, "recorder.cpu_ns", "%llu", (unsigned long long)account_cpu_ns());
+	names_meta(names, "recorder.cpu_ns", "%llu", (unsigned long long)ledger_cpu_ns());
 	names_meta(names, "start.wall_ns", "%llu", (unsigned long long)session->start_wall_ns);
 	names_meta(names, "start.ns", "%llu", (unsigned long long)session->start_ns);
 	names_meta(names, "end.ns", "%llu", (unsigned long long)session->end_ns);
@@ -490,7 +490,7 @@ void session_free(struct session *session)
 	output_free(session->output);
 	images_free(session->images);
 	spaces_free(session->spaces);
-	account_release(&session->account);
+	ledger_release(&session->ledger);
 	event_set_close(&session->set);
 	writer_free(session->writer);
 	free(session->file_attrs);

@@ -13,7 +13,7 @@
 // Between drain and the other two there are queues without locks and atomics only.
 //
 // What the held command runs between our fork and its exec is the recorder's code: such samples are counted as `others`, in neither `taken` nor the file,
-// while the event's time_running has them; so the identity of record/account.h stays exact.
+// while the event's time_running has them; so the identity of record/ledger.h stays exact.
 #ifndef PERFSAMPLE_RECORD_SESSION_H
 #define PERFSAMPLE_RECORD_SESSION_H
 
@@ -35,6 +35,7 @@ struct session_config {
 	uint64_t period;            // of clocks, ns; of others, when !is_freq
 	uint64_t frequency;         // of events that are no clocks, when is_freq
 	bool is_freq;
+	bool is_default_rate;       // nobody asked for this rate (perf/event_set.h)
 	enum chain_mode mode;
 	uint32_t stack_bytes;       // 0: auto
 	size_t ring_bytes;          // -m, a power of two; 0: by the formula
@@ -55,7 +56,7 @@ const char *session_end_text(enum session_end end);
 
 struct session_facts { // read when session_run has returned
 	const struct target *target;
-	const struct account *account;
+	const struct ledger *ledger;
 	const struct event_set *set;
 	const struct decisions *decisions;
 	const struct host *host;

@@ -46,7 +46,7 @@ static bool reopen(struct session *session, unsigned step, double used_percent)
 	struct err err = { 0 };
 	event_set_disable(&session->set);
 	drain_pass(&session->drain, true);
-	account_close_stretch(&session->account, &session->set);
+	ledger_close_stretch(&session->ledger, &session->set);
 	event_set_close(&session->set);
 	session->options.period = steps[step].period_ns;
 	session->options.frequency = steps[step].frequency;
@@ -68,7 +68,7 @@ static bool reopen(struct session *session, unsigned step, double used_percent)
 // Two seconds in a row above the budget: the first may be the opening of images.
 static bool keep_budget(struct session *session, bool *reopened)
 {
-	uint64_t cpu_ns = session->account.recorder_cpu_ns, now_ns = session->drain.now_ns;
+	uint64_t cpu_ns = session->ledger.recorder_cpu_ns, now_ns = session->drain.now_ns;
 	double wall = (double)(now_ns - session->cpu_before_at_ns);
 	double percent = wall > 0 ? 100.0 * (double)(cpu_ns - session->cpu_before_ns) / wall : 0;
 	session->cpu_before_ns = cpu_ns;
@@ -89,10 +89,10 @@ static bool keep_budget(struct session *session, bool *reopened)
 	return reopen(session, step, percent);
 }
 
-// Milliseconds between passes: the ring must be at most half full, fewer wake-ups are cheaper (17 us each); idle targets let the thread sleep on.
-static int pass_ms(const struct session *session)
+// Milliseconds between passes (a ring that has hung up wakes nobody any more): the ring must be at most half full, fewer wake-ups are cheaper (17 us each); idle targets let the thread sleep on.
+static int pass_ms(const struct session *session, bool hung_up)
 {
-	return session->drain.taken_records == 0 ? 50 : (int)session->drain.timer_ms;
+	return session->drain.taken_records == 0 && !hung_up ? 50 : (int)session->drain.timer_ms;
 }
 
 // -D: side-band events have been on all the time, so every mapping is known.
@@ -108,7 +108,7 @@ static void drain_loop(struct session *session)
 {
 	struct drain_poll *poll = drain_poll_new(&session->set, session->wake_drain_fd);
 	while (!atomic_load(&session->stop)) {
-		drain_poll_wait(poll, pass_ms(session));
+		drain_poll_wait(poll, pass_ms(session, drain_poll_live(poll) < session->set.rings.count));
 		drain_pass(&session->drain, false);
 		if (!start_late(session)) {
 			want_end(session, END_EVENTS);
@@ -139,7 +139,7 @@ void *session_drain_main(void *context)
 		;
 	if (atomic_load(&session->cancelled))
 		return NULL;
-	session->cpu_before_ns = account_cpu_ns();
+	session->cpu_before_ns = ledger_cpu_ns();
 	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
 	drain_loop(session);
 	event_set_disable(&session->set);

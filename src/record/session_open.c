@@ -25,9 +25,11 @@ static double rate_of(const struct session_config *config, const struct event_op
 			continue; // read with its leader
 		uint64_t period = spec->has_period && spec->period > 0 ? spec->period : options->period;
 		uint64_t frequency = spec->has_period && spec->frequency > 0 ? spec->frequency : options->frequency;
+		if (spec->has_period && spec->period == 0)
+			period = frequency > 0 ? 1000000000 / frequency : 0;
 		if ((spec->is_clock || spec->is_default) && period > 0)
 			rate += 1e9 / (double)period;
-		else if (options->is_freq && !spec->is_tracepoint && frequency > 0)
+		else if ((options->is_freq || options->is_default_rate) && !spec->is_tracepoint && frequency > 0)
 			rate += (double)frequency;
 		else
 			rate += 1000;
@@ -64,7 +66,7 @@ static void choose_options(struct session *session)
 	const struct session_config *config = session->config;
 	bool unwind = config->mode == CHAIN_LIVE || config->mode == CHAIN_POST;
 	session->options = (struct event_options){
-		.period = config->period, .frequency = config->frequency, .is_freq = config->is_freq, .user_regs = unwind,
+		.period = config->period, .frequency = config->frequency, .is_freq = config->is_freq, .is_default_rate = config->is_default_rate, .user_regs = unwind,
 		.kernel_callchain = config->mode != CHAIN_NONE, .user_callchain = config->mode == CHAIN_FP,
 		.exclude_user = config->all_kernel, .exclude_kernel = config->all_user, .sideband = true,
 	};
@@ -73,6 +75,9 @@ static void choose_options(struct session *session)
 		decide(&session->decisions, "user space only: kernel.perf_event_paranoid is %ld and there is no CAP_PERFMON",
 		       procfs_number("/proc/sys/kernel/perf_event_paranoid", 2));
 	}
+	struct unwind_regs regs;
+	if (unwind && unwind_regs_for(session->host.machine, &regs))
+		session->options.user_regs_mask = regs.mask;
 	if (session->options.exclude_kernel)
 		session->options.kernel_callchain = false;
 	if (session->options.exclude_user) {

@@ -17,7 +17,7 @@ struct session {
 	struct event_options options;
 	struct writer *writer;
 	struct output *output;
-	struct account account;
+	struct ledger ledger;
 	struct spaces *spaces;
 	struct images *images;
 	struct drain drain;

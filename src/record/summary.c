@@ -101,7 +101,7 @@ static double bad_stacks(const struct summary *summary, uint64_t count)
 bool summary_is_sound(const struct summary *summary)
 {
 	const struct summary_event *event = main_event(summary);
-	return summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
+	return event->taken > 0 && summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
 	       bad_stacks(summary, summary->truncated + summary->failed) < 0.05;
 }
 
@@ -148,6 +148,10 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 {
 	const struct summary_event *event = main_event(summary);
 	char a[32], b[32];
+	if (event->taken == 0) {
+		buf_string(text, "CARE: no sample was taken: the target used less CPU time than one period");
+		paragraph(out, text);
+	}
 	if (summary_lost_share(summary) > 0) {
 		buf_printf(text, "CARE: lost %s (%s)", grouped(event->lost + event->dropped, a), percent(summary_lost_share(summary), b));
 		if (summary->lost_to_s >= summary->lost_from_s && event->lost > 0)
@@ -170,7 +174,7 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 	if (silent_share(event) >= 0.01) {
 		buf_printf(text, "CARE: ");
 		add_silent(event, text);
-		buf_string(text, ": ticks that were due by CPU time and never came");
+		buf_printf(text, ": %s", summary->silent_reason != NULL ? summary->silent_reason : "ticks that were due by CPU time and never came");
 		paragraph(out, text);
 	}
 }
@@ -220,7 +224,11 @@ static void say_file(const struct summary *summary, struct buf *out, struct buf 
 	else
 		buf_printf(text, "wrote %s, %s%s. Next: perfsample report", summary->path, bytes_text(summary->bytes, a),
 		           summary->names_inside ? ", names inside" : "");
-	paragraph(out, text);
+	struct buf escaped = { 0 }; // never wrapped: a path is there to be copied
+	escape_terminal(&escaped, buf_text(text), text->size);
+	buf_printf(out, "perfsample: %s\n", buf_text(&escaped));
+	buf_release(&escaped);
+	buf_clear(text);
 }
 
 static void say_hint(const struct summary *summary, struct buf *out, struct buf *text)

@@ -1,4 +1,4 @@
-#include "record/account.h"
+#include "record/ledger.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,41 +8,41 @@
 #include "base/buf.h"
 #include "perf/record.h"
 
-void account_init(struct account *account, size_t event_count, size_t cpu_count)
+void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count)
 {
-	*account = (struct account){ .cpu_count = cpu_count };
+	*ledger = (struct ledger){ .cpu_count = cpu_count };
 	for (size_t i = 0; i <= event_count; i++) { // the last one is the side-band event
-		struct account_event *event = vec_add(&account->events);
+		struct ledger_event *event = vec_add(&ledger->events);
 		event->cpus = mem_zero(cpu_count, sizeof(*event->cpus));
 	}
 }
 
-void account_release(struct account *account)
+void ledger_release(struct ledger *ledger)
 {
-	for (size_t i = 0; i < account->events.count; i++)
-		free(account->events.data[i].cpus);
-	vec_release(&account->events);
-	vec_release(&account->seconds);
+	for (size_t i = 0; i < ledger->events.count; i++)
+		free(ledger->events.data[i].cpus);
+	vec_release(&ledger->events);
+	vec_release(&ledger->seconds);
 }
 
-static struct account_second *second_at(struct account *account, uint64_t time_ns)
+static struct ledger_second *second_at(struct ledger *ledger, uint64_t time_ns)
 {
-	size_t second = time_ns > account->start_ns ? (size_t)((time_ns - account->start_ns) / 1000000000u) : 0;
+	size_t second = time_ns > ledger->start_ns ? (size_t)((time_ns - ledger->start_ns) / 1000000000u) : 0;
 	if (second > 1 << 22) // 48 days
 		second = 1 << 22;
-	while (account->seconds.count <= second)
-		vec_add(&account->seconds);
-	return &account->seconds.data[second];
+	while (ledger->seconds.count <= second)
+		vec_add(&ledger->seconds);
+	return &ledger->seconds.data[second];
 }
 
-void account_sample(struct account *account, uint32_t event, uint64_t time_ns)
+void ledger_sample(struct ledger *ledger, uint32_t event, uint64_t time_ns)
 {
-	account->events.data[event].taken++;
+	ledger->events.data[event].taken++;
 	if (event == 0)
-		second_at(account, time_ns)->taken++;
+		second_at(ledger, time_ns)->taken++;
 }
 
-uint64_t account_cpu_ns(void)
+uint64_t ledger_cpu_ns(void)
 {
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
@@ -51,7 +51,7 @@ uint64_t account_cpu_ns(void)
 }
 
 // The trailer of sample_id_all, in the order of perf_event_open(2).
-void account_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu)
+void ledger_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu)
 {
 	if (!attr->sample_id_all)
 		return;
@@ -87,7 +87,7 @@ static void end_record(struct output *output, size_t start, uint64_t time_ns)
 }
 
 // PERF_RECORD_READ: pid, tid, values as the event's read_format says, trailer.
-static void write_reading(const struct account_context *context, const struct perf_event_attr *attr, int32_t tid, uint64_t id, uint32_t cpu,
+static void write_reading(const struct ledger_context *context, const struct perf_event_attr *attr, int32_t tid, uint64_t id, uint32_t cpu,
                           const struct event_reading *reading)
 {
 	struct buf *out = output_buffer(context->output);
@@ -106,16 +106,16 @@ static void write_reading(const struct account_context *context, const struct pe
 		buf_u64(out, id);
 	if (format & PERF_FORMAT_LOST)
 		buf_u64(out, reading->lost);
-	account_trailer(out, attr, -1, tid, context->now_ns, id, cpu);
+	ledger_trailer(out, attr, -1, tid, context->now_ns, id, cpu);
 	end_record(context->output, start, context->now_ns);
 }
 
-static void write_lost(const struct account_context *context, const struct perf_event_attr *attr, uint64_t id, uint32_t cpu, uint64_t lost)
+static void write_lost(const struct ledger_context *context, const struct perf_event_attr *attr, uint64_t id, uint32_t cpu, uint64_t lost)
 {
 	struct buf *out = output_buffer(context->output);
 	size_t start = begin_record(out, PERF_RECORD_LOST_SAMPLES);
 	buf_u64(out, lost);
-	account_trailer(out, attr, -1, -1, context->now_ns, id, cpu);
+	ledger_trailer(out, attr, -1, -1, context->now_ns, id, cpu);
 	end_record(context->output, start, context->now_ns);
 }
 
@@ -132,10 +132,10 @@ static bool first_id(const struct event_set *set, uint32_t event, uint32_t cpu_i
 	return false;
 }
 
-static void read_event(struct account *account, const struct account_context *context, uint32_t event, const struct perf_event_attr *attr)
+static void read_event(struct ledger *ledger, const struct ledger_context *context, uint32_t event, const struct perf_event_attr *attr)
 {
-	struct account_event *books = &account->events.data[event];
-	for (uint32_t c = 0; c < account->cpu_count; c++) {
+	struct ledger_event *books = &ledger->events.data[event];
+	for (uint32_t c = 0; c < ledger->cpu_count; c++) {
 		uint64_t id;
 		if (!first_id(context->set, event, c, &id))
 			continue;
@@ -148,36 +148,36 @@ static void read_event(struct account *account, const struct account_context *co
 		if (reading.lost > before) {
 			write_lost(context, attr, id, context->cpus[c], reading.lost - before);
 			if (event == 0)
-				second_at(account, context->now_ns > 500000000u ? context->now_ns - 500000000u : 0)->lost += (uint32_t)(reading.lost - before);
+				second_at(ledger, context->now_ns > 500000000u ? context->now_ns - 500000000u : 0)->lost += (uint32_t)(reading.lost - before);
 		}
 	}
 }
 
-bool account_read(struct account *account, const struct account_context *context)
+bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 {
-	size_t count = account->events.count - 1;
+	size_t count = ledger->events.count - 1;
 	for (uint32_t e = 0; e < count; e++)
 		if (context->set->events.data[e].samples)
-			read_event(account, context, e, &context->attrs[e]);
-	account->recorder_cpu_ns = account_cpu_ns();
+			read_event(ledger, context, e, &context->attrs[e]);
+	ledger->recorder_cpu_ns = ledger_cpu_ns();
 	uint64_t id;
 	if (!context->set->has_sideband || !first_id(context->set, EVENT_SIDEBAND, 0, &id))
 		return false;
-	struct account_event *sideband = &account->events.data[count];
-	uint64_t before = account->sideband_lost;
+	struct ledger_event *sideband = &ledger->events.data[count];
+	uint64_t before = ledger->sideband_lost;
 	if (context->set->has_format_lost)
-		account->sideband_lost = sideband->closed.lost + event_set_read(context->set, EVENT_SIDEBAND, UINT32_MAX).lost;
+		ledger->sideband_lost = sideband->closed.lost + event_set_read(context->set, EVENT_SIDEBAND, UINT32_MAX).lost;
 	uint64_t dropped = 0, others = 0;
 	for (size_t e = 0; e < count; e++) {
-		dropped += account->events.data[e].dropped;
-		others += account->events.data[e].others;
+		dropped += ledger->events.data[e].dropped;
+		others += ledger->events.data[e].others;
 	}
 	write_reading(context, &context->attrs[count], -2, id, context->cpus[0],
-	              &(struct event_reading){ .value = dropped, .enabled = account->shortened, .running = account->recorder_cpu_ns,
-	                                       .lost = account->sideband_lost });
+	              &(struct event_reading){ .value = dropped, .enabled = ledger->shortened, .running = ledger->recorder_cpu_ns,
+	                                       .lost = ledger->sideband_lost });
 	write_reading(context, &context->attrs[count], -3, id, context->cpus[0],
-	              &(struct event_reading){ .value = others, .enabled = account->aside, .running = account->late });
-	return account->sideband_lost > before;
+	              &(struct event_reading){ .value = others, .enabled = ledger->aside, .running = ledger->late });
+	return ledger->sideband_lost > before;
 }
 
 static bool is_measurable(const struct event_set *set, uint32_t event)
@@ -186,33 +186,28 @@ static bool is_measurable(const struct event_set *set, uint32_t event)
 	return !attr->freq && attr->sample_period > 0 && !attr->exclude_user && !attr->exclude_kernel && !attr->exclude_idle;
 }
 
-static bool is_clock(const struct perf_event_attr *attr)
-{
-	return attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
-}
-
 // Rounded on each CPU, since every CPU has a comb of its own.
-static double expected_now(const struct account *account, const struct event_set *set, uint32_t event)
+static double expected_now(const struct ledger *ledger, const struct event_set *set, uint32_t event)
 {
 	const struct perf_event_attr *attr = &set->events.data[event].attr;
 	double sum = 0;
-	for (size_t c = 0; c < account->cpu_count; c++) {
-		const struct event_reading *reading = &account->events.data[event].cpus[c];
-		sum += round((double)(is_clock(attr) ? reading->running : reading->value) / (double)attr->sample_period);
+	for (size_t c = 0; c < ledger->cpu_count; c++) {
+		const struct event_reading *reading = &ledger->events.data[event].cpus[c];
+		sum += round((double)(set->events.data[event].is_clock ? reading->running : reading->value) / (double)attr->sample_period);
 	}
 	return sum;
 }
 
-void account_close_stretch(struct account *account, const struct event_set *set)
+void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
 {
-	for (uint32_t e = 0; e < account->events.count; e++) {
-		struct account_event *books = &account->events.data[e];
-		bool is_sideband = e == account->events.count - 1;
+	for (uint32_t e = 0; e < ledger->events.count; e++) {
+		struct ledger_event *books = &ledger->events.data[e];
+		bool is_sideband = e == ledger->events.count - 1;
 		if (!is_sideband && is_measurable(set, e))
-			books->expected += expected_now(account, set, e);
+			books->expected += expected_now(ledger, set, e);
 		if (is_sideband)
-			books->closed.lost = account->sideband_lost;
-		for (size_t c = 0; !is_sideband && c < account->cpu_count; c++) {
+			books->closed.lost = ledger->sideband_lost;
+		for (size_t c = 0; !is_sideband && c < ledger->cpu_count; c++) {
 			books->closed.value += books->cpus[c].value;
 			books->closed.enabled += books->cpus[c].enabled;
 			books->closed.running += books->cpus[c].running;
@@ -223,11 +218,11 @@ void account_close_stretch(struct account *account, const struct event_set *set)
 	}
 }
 
-struct event_reading account_total(const struct account *account, uint32_t event)
+struct event_reading ledger_total(const struct ledger *ledger, uint32_t event)
 {
-	const struct account_event *books = &account->events.data[event];
+	const struct ledger_event *books = &ledger->events.data[event];
 	struct event_reading sum = books->closed;
-	for (size_t c = 0; c < account->cpu_count; c++) {
+	for (size_t c = 0; c < ledger->cpu_count; c++) {
 		sum.value += books->cpus[c].value;
 		sum.enabled += books->cpus[c].enabled;
 		sum.running += books->cpus[c].running;
@@ -236,9 +231,9 @@ struct event_reading account_total(const struct account *account, uint32_t event
 	return sum;
 }
 
-double account_expected(const struct account *account, const struct event_set *set, uint32_t event)
+double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event)
 {
 	if (!is_measurable(set, event))
 		return -1;
-	return account->events.data[event].expected + expected_now(account, set, event);
+	return ledger->events.data[event].expected + expected_now(ledger, set, event);
 }

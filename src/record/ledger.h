@@ -8,8 +8,8 @@
 //     records handed on late by the merge, lost = 0.
 // taken + idle + others + lost + dropped + silent = expected holds for what the file says: every sample the kernel delivered is either in the file, or counted as
 // `others` (outside the target; or of the held command before its exec, which is the recorder's own code), or dropped.
-#ifndef PERFSAMPLE_RECORD_ACCOUNT_H
-#define PERFSAMPLE_RECORD_ACCOUNT_H
+#ifndef PERFSAMPLE_RECORD_LEDGER_H
+#define PERFSAMPLE_RECORD_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #include "record/output.h"
 #include "unwind/unwind.h"
 
-struct account_event {
+struct ledger_event {
 	uint64_t taken, others, dropped; // samples: in the file, outside the target, given up by us
 	uint64_t idle;                   // of taken: pid 0
 	uint64_t lost_records;           // sum of LOST records, where the kernel has no PERF_FORMAT_LOST
@@ -29,11 +29,11 @@ struct account_event {
 	double expected;                 // due in those, at their own periods
 };
 
-struct account_second { uint32_t taken, lost; }; // first event, by the second since the start
+struct ledger_second { uint32_t taken, lost; }; // first event, by the second since the start
 
-struct account {
-	VEC(struct account_event) events;
-	VEC(struct account_second) seconds;
+struct ledger {
+	VEC(struct ledger_event) events;
+	VEC(struct ledger_second) seconds;
 	size_t cpu_count;
 	uint64_t start_ns, end_ns;       // CLOCK_MONOTONIC
 	uint64_t ends[UNWIND_END_COUNT]; // of taken samples
@@ -41,16 +41,16 @@ struct account {
 	uint64_t throttled_ns, rereads, recorder_cpu_ns;
 };
 
-void account_init(struct account *account, size_t event_count, size_t cpu_count);
-void account_release(struct account *account);
-void account_sample(struct account *account, uint32_t event, uint64_t time_ns); // one more taken
+void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count);
+void ledger_release(struct ledger *ledger);
+void ledger_sample(struct ledger *ledger, uint32_t event, uint64_t time_ns); // one more taken
 
 // Appends the trailer of sample_id_all as `attr` lays it out.
-void account_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu);
+void ledger_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu);
 
-uint64_t account_cpu_ns(void); // CPU time of this process, all threads
+uint64_t ledger_cpu_ns(void); // CPU time of this process, all threads
 
-struct account_context { // what readings are written with
+struct ledger_context { // what readings are written with
 	const struct event_set *set;
 	const struct perf_event_attr *attrs; // of the file, one per event, then the side-band event's
 	const uint32_t *cpus;                // CPU numbers by index
@@ -58,12 +58,12 @@ struct account_context { // what readings are written with
 	uint64_t now_ns;
 };
 // Reads every counter and puts the records into the output. true: side-band records were lost since the last time.
-bool account_read(struct account *account, const struct account_context *context);
+bool ledger_read(struct ledger *ledger, const struct ledger_context *context);
 // A stretch ends (events are about to be reopened): the last readings become part of `closed`. `period`: of each event, 0 unknown.
-void account_close_stretch(struct account *account, const struct event_set *set);
+void ledger_close_stretch(struct ledger *ledger, const struct event_set *set);
 // Over all CPUs and stretches.
-struct event_reading account_total(const struct account *account, uint32_t event);
+struct event_reading ledger_total(const struct ledger *ledger, uint32_t event);
 // What was due by the event's own running time; negative: not measurable (frequency, exclude bits, no fixed period).
-double account_expected(const struct account *account, const struct event_set *set, uint32_t event);
+double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event);
 
 #endif
