@@ -186,16 +186,16 @@ static bool is_measurable(const struct event_set *set, uint32_t event)
 	return !attr->freq && attr->sample_period > 0 && !attr->exclude_user && !attr->exclude_kernel && !attr->exclude_idle;
 }
 
-// Rounded on each CPU, since every CPU has a comb of its own.
+// round(time_running / period) over all CPUs, as the loader reckons it.
 static double expected_now(const struct ledger *ledger, const struct event_set *set, uint32_t event)
 {
 	const struct perf_event_attr *attr = &set->events.data[event].attr;
 	double sum = 0;
 	for (size_t c = 0; c < ledger->cpu_count; c++) {
 		const struct event_reading *reading = &ledger->events.data[event].cpus[c];
-		sum += round((double)(set->events.data[event].is_clock ? reading->running : reading->value) / (double)attr->sample_period);
+		sum += (double)(set->events.data[event].is_clock ? reading->running : reading->value);
 	}
-	return sum;
+	return round(sum / (double)attr->sample_period);
 }
 
 void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
