@@ -1,0 +1,84 @@
+// perfsample fold: one line per distinct stack.
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "cmd/select.h"
+#include "export/exporter.h"
+
+enum { ID_PID = 1, ID_TID, ID_KERNEL, ID_ADDRS, ID_EVENT, ID_IDLE, ID_OUTPUT };
+
+struct choices {
+	struct selection selection;
+	struct export_input input;
+	const char *event, *output;
+};
+
+static bool take(struct choices *c, const struct option_value *value, struct err *err)
+{
+	switch (value->id) {
+	case ID_PID: c->input.with_pid = true; return true;
+	case ID_TID: c->input.with_tid = true; return true;
+	case ID_KERNEL: c->input.kernel_marks = true; return true;
+	case ID_ADDRS: c->input.addrs = true; return true;
+	case ID_IDLE: c->input.idle = true; return true;
+	case ID_EVENT: c->event = value->value; return true;
+	case ID_OUTPUT: c->output = value->value; return true;
+	default: return select_take(&c->selection, value, err);
+	}
+}
+
+static bool fold(struct choices *c, struct profile *profile, struct err *err)
+{
+	struct buf out = { 0 };
+	if (!select_load(&c->selection, profile, err) || !select_event(profile, c->event, &c->input.event, err))
+		return false;
+	c->input.profile = profile;
+	c->input.filter = &c->selection.filter;
+	c->input.inlines = c->selection.load.inlines;
+	bool is_done = exporter_find("folded")->write(&c->input, &out, err) && output_file(c->output, out.data, out.size, err);
+	buf_release(&out);
+	return is_done;
+}
+
+static const struct option options[] = {
+	SELECT_INPUT_OPTIONS,
+	SELECT_SAMPLE_OPTIONS,
+	{ 'e', "event", "EVENT", "count samples of this event (default: the first that samples)", 0, ID_EVENT, NULL, NULL },
+	{ 0, "idle", NULL, "count samples of idle CPUs too", 0, ID_IDLE, NULL, NULL },
+	{ 'o', "output", "FILE", "write FILE instead of standard output", 0, ID_OUTPUT, "Output", "file" },
+	{ 0, "pid", NULL, "name processes COMM-PID", 0, ID_PID, NULL, NULL },
+	{ 0, "tid", NULL, "name threads COMM-PID/TID", 0, ID_TID, NULL, NULL },
+	{ 0, "kernel", NULL, "mark kernel functions with _[k]", 0, ID_KERNEL, NULL, NULL },
+	{ 0, "addrs", NULL, "add each frame's address", 0, ID_ADDRS, NULL, NULL },
+	{ 0 },
+};
+
+static int run(int argc, char **argv)
+{
+	struct choices c = { .output = "-" };
+	struct profile profile = { 0 };
+	struct option_parser parser;
+	struct option_value value;
+	struct err err = { 0 };
+	select_init(&c.selection);
+	option_parser_init(&parser, options, argc, argv, false);
+	while (option_next(&parser, &value, &err))
+		if (!take(&c, &value, &err))
+			break;
+	if (err.status == STATUS_OK && parser.next < argc)
+		err_set(&err, STATUS_USAGE, "unexpected word %s (a recording is named with -i)", argv[parser.next]);
+	bool is_done = err.status == STATUS_OK && fold(&c, &profile, &err);
+	if (!is_done)
+		log_error("fold: %s", err.text);
+	profile_release(&profile);
+	select_release(&c.selection);
+	return is_done ? STATUS_OK : (int)err.status;
+}
+
+static const char *const usages[] = { "perfsample fold [-i FILE] [options]", NULL };
+const struct command command_fold = {
+	.name = "fold", .summary = "one line per distinct stack, for flame graphs and scripts", .usages = usages, .options = options, .run = run,
+	.description = "Writes each distinct stack on a line, root first, with the number of samples that had it: comm;root;…;leaf COUNT. "
+	               "No frame holds a raw semicolon. A stack that did not reach its root has [truncated] or [unwind failed] right below the "
+	               "comm. Counts add up to the samples taken.",
+};

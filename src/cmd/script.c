@@ -1,0 +1,98 @@
+// perfsample script: every sample, in perf script's layout.
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "cmd/select.h"
+#include "export/exporter.h"
+#include "export/script_fields.h"
+
+enum { ID_FIELDS = 1, ID_HEADER, ID_HIDE_CALLS, ID_REFUSED };
+enum { SLICE = 4096 }; // samples written at a time
+
+struct choices {
+	struct selection selection;
+	struct export_input input;
+};
+
+static bool take(struct choices *c, const struct option_value *value, struct err *err)
+{
+	unsigned fields;
+	switch (value->id) {
+	case ID_FIELDS:
+		c->input.fields = value->value;
+		return script_fields_parse(value->value, &fields, err);
+	case ID_HEADER:
+		c->input.header = true;
+		return true;
+	case ID_HIDE_CALLS:
+		c->input.hide_calls = true;
+		return true;
+	default:
+		return select_take(&c->selection, value, err);
+	}
+}
+
+static bool script(struct choices *c, struct profile *profile, struct err *err)
+{
+	if (!select_load(&c->selection, profile, err))
+		return false;
+	c->input.profile = profile;
+	c->input.filter = &c->selection.filter;
+	c->input.inlines = c->selection.load.inlines;
+	c->input.sample_count = SLICE;
+	const struct exporter *exporter = exporter_find("script");
+	struct buf out = { 0 };
+	bool is_done = true;
+	for (size_t first = 0; is_done && (first == 0 || first < profile->samples.count); first += SLICE) {
+		c->input.first_sample = first;
+		is_done = exporter->write(&c->input, &out, err) && output_write(out.data, out.size, err);
+		c->input.header = false;
+		buf_clear(&out);
+	}
+	buf_release(&out);
+	return is_done;
+}
+
+static const struct option options[] = {
+	SELECT_INPUT_OPTIONS,
+	SELECT_SAMPLE_OPTIONS,
+	SELECT_ID_OPTIONS,
+	{ 'F', "fields", "FIELDS", "of comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,srcline,period; or changes of the default, like +srcline,-dso",
+	  0, ID_FIELDS, "Output", "comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,srcline,period" },
+	{ 'G', "hide-call-graph", NULL, "one line a sample: the innermost frame alone", 0, ID_HIDE_CALLS, NULL, NULL },
+	{ 0, "header", NULL, "say first where, when and how it was recorded", 0, ID_HEADER, NULL, NULL },
+	{ 's', "script", "NAME", "perfsample runs no scripts; pipe its output into yours", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 'g', "gen-script", "LANG", "perfsample runs no scripts; pipe its output into yours", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 'D', "dump-raw-trace", NULL, "see perfsample debug", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 0, "itrace", "OPTS", "hardware traces are not decoded", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 0 },
+};
+
+static int run(int argc, char **argv)
+{
+	struct choices c = { 0 };
+	struct profile profile = { 0 };
+	struct option_parser parser;
+	struct option_value value;
+	struct err err = { 0 };
+	select_init(&c.selection);
+	option_parser_init(&parser, options, argc, argv, false);
+	while (option_next(&parser, &value, &err))
+		if (!take(&c, &value, &err))
+			break;
+	if (err.status == STATUS_OK && parser.next < argc)
+		err_set(&err, STATUS_USAGE, "unexpected word %s (perfsample runs no scripts; a recording is named with -i)", argv[parser.next]);
+	bool is_done = err.status == STATUS_OK && script(&c, &profile, &err);
+	if (!is_done)
+		log_error("script: %s", err.text);
+	profile_release(&profile);
+	select_release(&c.selection);
+	return is_done ? STATUS_OK : (int)err.status;
+}
+
+static const char *const usages[] = { "perfsample script [-i FILE] [options]", NULL };
+const struct command command_script = {
+	.name = "script", .summary = "every sample as text, in perf script's layout", .usages = usages, .options = options, .run = run,
+	.description = "Writes every sample in the layout of perf script, the innermost frame first, so that programs made for its output read "
+	               "it. Addresses are those of the running program; return addresses stand as the processor left them.",
+};
