@@ -57,7 +57,7 @@ static void event_line(struct check *check, const char *code, const char *title,
 		check_add(check, code, title, ANSWER_NO, mem_printf("kernel.perf_event_paranoid is %ld, and we lack CAP_PERFMON", procfs_number(PARANOID, -1)), fix);
 	} else {
 		privilege_explain(&err, error, title, kernel, cpu_wide);
-		check_add(check, code, title, ANSWER_NO, mem_string(err.text + strlen(title) + strlen(": ")), fix);
+		check_add(check, code, title, ANSWER_NO, mem_string(err.text + strlen("event '': ") + strlen(title)), fix);
 	}
 }
 
@@ -72,7 +72,7 @@ static void events(struct check *check)
 	check->lines.data[check->lines.count - 1].is_needed = true;
 	int error = check_open_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, true, 0, -1, 0);
 	if (error == ENOENT || error == ENODEV || error == EOPNOTSUPP || error == ENXIO)
-		check_add(check, "cycles", "hardware cycles", ANSWER_NO, mem_printf("this host counts none (%s); cpu-clock is used instead", strerror(error)), NULL);
+		check_add(check, "cycles", "hardware cycles", ANSWER_NO, mem_printf("%s counts none (%s); cpu-clock is used instead", host_is_virtual() ? "this VM" : "this host", strerror(error)), NULL);
 	else
 		event_line(check, "cycles", "hardware cycles", error, false, false, "a PMU counts them");
 	snprintf(good, sizeof(good), paranoid > 0 ? "allowed (perf_event_paranoid is %ld; CAP_PERFMON)" : "perf_event_paranoid is %ld", paranoid);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "perf/event_error.h"
 #include "proc/procfs.h"
 
 // SCHED_RESET_ON_FORK: children of the thread (and the threads it makes) start with ordinary priority again, whatever we took.
@@ -109,70 +111,38 @@ static bool is_filtered(void)
 	return filtered;
 }
 
-// The highest perf_event_paranoid at which somebody without CAP_PERFMON gets this (Documentation/admin-guide/sysctl/kernel.rst): 2 own
-// processes' user space, 1 and the kernel's part, 0 and whole CPUs; Debian adds 3 (nothing at all, like 4 elsewhere).
-static long paranoid_needed(bool wants_kernel, bool wants_cpu_wide)
+// What event_error cannot tell from the errno alone: the refusal does not come from perf_event_paranoid.
+static bool explain_filter(struct err *err, int error, const char *what, bool wants_kernel, bool wants_cpu_wide)
 {
-	return wants_cpu_wide ? 0 : wants_kernel ? 1 : 2;
-}
-
-static bool explain_permission(struct err *err, int error, const char *what, bool wants_kernel, bool wants_cpu_wide)
-{
-	long paranoid = procfs_number(PARANOID, -100), needed = paranoid_needed(wants_kernel, wants_cpu_wide);
+	long needed = wants_cpu_wide ? 0 : wants_kernel ? 1 : 2;
 	bool capable = privilege_has_capability(CAP_PERFMON) || privilege_has_capability(CAP_SYS_ADMIN);
 
-	if (is_filtered() && (capable || paranoid <= needed))
-		return err_set(err, STATUS_HOST, "%s: %s: a seccomp filter forbids perf_event_open; in a container: docker run --security-opt "
-		               "seccomp=unconfined --cap-add PERFMON", what, strerror(error));
-	if (paranoid == -100)
-		return err_set(err, STATUS_HOST, "%s: %s: " PARANOID " cannot be read: was this kernel built without CONFIG_PERF_EVENTS?", what,
-		               strerror(error));
-	if (capable)
-		return err_set(err, STATUS_HOST, "%s: %s, although CAP_PERFMON is held: a security module (SELinux: perf_event; kernel lockdown, "
-		               "see /sys/kernel/security/lockdown) forbids it", what, strerror(error));
-	if (paranoid > needed)
-		return err_set(err, STATUS_HOST, "%s: %s: kernel.perf_event_paranoid is %ld, %s at most %ld (sysctl kernel.perf_event_paranoid=%ld), "
-		               "or CAP_PERFMON (setcap cap_perfmon,cap_sys_ptrace+ep on perfsample, or run it as root)", what, strerror(error), paranoid,
-		               wants_cpu_wide ? "whole CPUs need" : wants_kernel ? "the kernel's part needs" : "this needs", needed, needed);
-	return err_set(err, STATUS_HOST, "%s: %s: the process is another user's or may not be traced; needs CAP_PERFMON and CAP_SYS_PTRACE "
-	               "(setcap cap_perfmon,cap_sys_ptrace+ep on perfsample, or run it as root)", what, strerror(error));
+	if (!capable && procfs_number(PARANOID, 2) > needed)
+		return false;
+	if (is_filtered())
+		err_set(err, STATUS_HOST, "event '%s': %s: a seccomp filter forbids perf_event_open here: docker run --security-opt seccomp=unconfined "
+		        "--cap-add PERFMON", what, strerror(error));
+	else if (capable)
+		err_set(err, STATUS_HOST, "event '%s': %s, although CAP_PERFMON is held: a security module (SELinux's perf_event class) or kernel lockdown "
+		        "(cat /sys/kernel/security/lockdown) forbids it", what, strerror(error));
+	else
+		return false;
+	return true;
 }
 
 bool privilege_explain(struct err *err, int error, const char *what, bool wants_kernel, bool wants_cpu_wide)
 {
+	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .exclude_kernel = !wants_kernel };
+	struct event_target target = { .scope = wants_cpu_wide ? SCOPE_CPU : SCOPE_TASK };
 	struct rlimit files = { 0 };
 
-	switch (error) {
-	case EACCES:
-	case EPERM:
-		return explain_permission(err, error, what, wants_kernel, wants_cpu_wide);
-	case ENOSYS:
-		if (is_filtered())
-			return explain_permission(err, error, what, wants_kernel, wants_cpu_wide);
-		return err_set(err, STATUS_HOST, "%s: this kernel has no perf_event_open (CONFIG_PERF_EVENTS)", what);
-	case EMFILE:
-		getrlimit(RLIMIT_NOFILE, &files);
-		return err_set(err, STATUS_HOST, "%s: all %llu file descriptors are used (RLIMIT_NOFILE, hard limit %llu: ulimit -n, or CAP_SYS_RESOURCE)",
-		               what, (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
-	case ENFILE:
-		return err_set(err, STATUS_HOST, "%s: the host's file table is full (sysctl fs.file-max)", what);
-	case ENOMEM:
-		return err_set(err, STATUS_HOST, "%s: the kernel has no memory for it: fewer or smaller rings (-m)", what);
-	case ENOENT:
-	case ENODEV:
-	case ENXIO:
-	case EOPNOTSUPP:
-		return err_set(err, STATUS_HOST, "%s: this host does not count it (%s): virtual machines often have no PMU; -e cpu-clock works everywhere",
-		               what, strerror(error));
-	case EBUSY:
-		return err_set(err, STATUS_HOST, "%s: another user holds the counter alone (a pinned or exclusive event; sysctl kernel.nmi_watchdog=0 "
-		               "frees the watchdog's)", what);
-	case EINVAL:
-		return err_set(err, STATUS_HOST, "%s: the kernel refuses the event as it is asked for (kernel.perf_event_max_sample_rate is %ld)", what,
-		               procfs_number("/proc/sys/kernel/perf_event_max_sample_rate", 0));
-	case ESRCH:
-		return err_set(err, STATUS_HOST, "%s: the process has ended", what);
-	default:
-		return err_set(err, STATUS_HOST, "%s: %s", what, strerror(error));
-	}
+	if ((error == EACCES || error == EPERM) && explain_filter(err, error, what, wants_kernel, wants_cpu_wide))
+		return false;
+	if (error != EMFILE && error != ENFILE)
+		return event_error(err, error, what, &attr, &target);
+	getrlimit(RLIMIT_NOFILE, &files);
+	if (error == ENFILE)
+		return err_set(err, STATUS_HOST, "event '%s': the whole system has too few file descriptors: sysctl fs.file-max", what);
+	return err_set(err, STATUS_HOST, "event '%s': all %llu file descriptors are in use (RLIMIT_NOFILE; the hard limit is %llu): ulimit -n, or "
+	               "CAP_SYS_RESOURCE", what, (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
 }

@@ -20,7 +20,7 @@ uint64_t privilege_raise_files(uint64_t need, uint64_t *before);
 void privilege_raise_memlock(void);
 bool privilege_has_capability(int capability); // CAP_*, effective set
 // Fills err with STATUS_HOST for an errno of perf_event_open: names perf_event_paranoid (and its value), CAP_PERFMON, seccomp, RLIMIT_NOFILE,
-// perf_event_mlock_kb … and the command that changes it.
+// … and the command that changes it. perf/event_error.h, for who has no attr at hand; `what` names the event.
 bool privilege_explain(struct err *err, int error, const char *what, bool wants_kernel, bool wants_cpu_wide);
 
 #endif

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc/procfs.h"
+#include "tests/deny_syscall.h"
 #include "tests/tap.h"
 
 #define ARGV(...) ((char *const *)(const char *const[]){ __VA_ARGS__, NULL })
@@ -242,6 +244,36 @@ static void in_a_cgroup(void)
 	ok(access(name, F_OK) != 0, "and the cgroup is removed");
 }
 
+// Without clone3 (before 5.3, valgrind, a container's filter) and without pidfd_open.
+static void without(const char *what, int number, int error)
+{
+	int status = 0;
+
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct cgroup cgroup = { .fd = -1 };
+		struct child child;
+		char in[4096] = "";
+		if (!deny_syscall(number, error))
+			_exit(2);
+		bool has_cgroup = cgroup_create(&cgroup, NULL);
+		bool good = child_start(&child, ARGV("sh", "-c", "exit 6"), has_cgroup ? &cgroup : NULL, false, 0, NULL);
+		if (has_cgroup)
+			good = good && procfs_cgroup_path(child.pid, in, sizeof(in)) && strstr(in, "/perfsample-") != NULL;
+		good = good && child_release(&child, NULL) && wait_for(&child) && child_exit_status(&child) == 6;
+		good = good && (number != SYS_pidfd_open || has_cgroup || child.pidfd == -1);
+		child_free(&child);
+		cgroup_remove(&cgroup);
+		_exit(good ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	if (WEXITSTATUS(status) == 2)
+		skip("no seccomp here", "without %s", what);
+	else
+		is_u64(WEXITSTATUS(status), 0, "without %s: a child all the same, in its cgroup where there is one", what);
+}
+
 int main(void)
 {
 	if (mkdtemp(folder) == NULL)
@@ -253,6 +285,9 @@ int main(void)
 	what_it_inherits();
 	handlers_do_not_run_in_it();
 	in_a_cgroup();
+	without("clone3 (ENOSYS)", SYS_clone3, ENOSYS);
+	without("clone3 (EPERM)", SYS_clone3, EPERM);
+	without("pidfd_open", SYS_pidfd_open, ENOSYS);
 	is_u64(open_fds(), before, "no descriptor is left open");
 	char command[128];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);

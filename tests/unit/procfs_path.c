@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "proc/procfs.h"
+#include "tests/deny_syscall.h"
 #include "tests/tap.h"
 
 static char folder[] = "/tmp/perfsample-path-XXXXXX";
@@ -345,6 +346,33 @@ static void moved_meanwhile(void)
 	ok(seen_outside == 0, "a directory moved out of the root meanwhile: %u of 5000 found what is inside, %u what is outside", seen, seen_outside);
 }
 
+// Where openat2 is missing or forbidden, the walk takes its place by itself.
+static void without_openat2(int error)
+{
+	char root[512];
+	int status = 0;
+
+	snprintf(root, sizeof(root), "%s/root", folder);
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		char inside[64], refused[64];
+#ifdef SYS_openat2
+		if (!deny_syscall(SYS_openat2, error))
+			_exit(2);
+#endif
+		int fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		outcome(procfs_path_below(fd, "/escape", true), inside);
+		outcome(procfs_path_below(fd, "/fifo", true), refused);
+		_exit(!have_openat2() && strcmp(inside, "inside") == 0 && strcmp(refused, "EINVAL") == 0 ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	if (WEXITSTATUS(status) == 2)
+		skip("no seccomp here", "without openat2");
+	else
+		is_u64(WEXITSTATUS(status), 0, "without openat2 (%s) the walk takes its place", strerrorname_np(error));
+}
+
 int main(void)
 {
 	if (mkdtemp(folder) == NULL)
@@ -356,6 +384,8 @@ int main(void)
 	maps();
 	map_of_a_container();
 	moved_meanwhile();
+	without_openat2(ENOSYS);
+	without_openat2(EPERM);
 	is_u64(open_fds(), before, "no descriptor is left open");
 	char command[128];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
