@@ -157,7 +157,7 @@ static void plt(const char *what, const char *flags)
 	unsigned long a;
 	unsigned right = 0, all = 0;
 	while (fgets(line, sizeof(line), f) != NULL) {
-		if (sscanf(line, "%lx <%255[^>]>:", &a, name) != 2 || strstr(name, "@plt") == NULL || strncmp(name, "*ABS*", 5) == 0)
+		if (sscanf(line, "%lx <%255[^>]>:", &a, name) != 2 || strstr(name, "@plt") == NULL || strchr(name, '-') != NULL || strncmp(name, "*ABS*", 5) == 0)
 			continue;
 		all++;
 		const char *got = name_at(&l, a + 5);
