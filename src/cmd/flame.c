@@ -170,7 +170,7 @@ static const struct option options[] = {
 	SELECT_INPUT_OPTIONS,
 	SELECT_SAMPLE_OPTIONS,
 	SELECT_ID_OPTIONS,
-	{ 'e', "event", "EVENT", "draw samples of this event (default: the first that samples)", 0, ID_EVENT, NULL, NULL },
+	{ 'e', "event", "EVENT", "draw samples of this event (default: the first that has samples)", 0, ID_EVENT, NULL, NULL },
 	{ 'o', "output", "FILE", "FILE.svg or FILE.html; - is SVG on standard output (default flame.svg)", 0, ID_OUTPUT, "Picture", "file" },
 	{ 0, "inverted", NULL, "roots at the top (an icicle graph)", 0, ID_INVERTED, NULL, NULL },
 	{ 0, "reverse", NULL, "merge from the leaf: who calls the hot functions", 0, ID_REVERSE, NULL, NULL },

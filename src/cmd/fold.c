@@ -43,7 +43,7 @@ static bool fold(struct choices *c, struct profile *profile, struct err *err)
 static const struct option options[] = {
 	SELECT_INPUT_OPTIONS,
 	SELECT_SAMPLE_OPTIONS,
-	{ 'e', "event", "EVENT", "count samples of this event (default: the first that samples)", 0, ID_EVENT, NULL, NULL },
+	{ 'e', "event", "EVENT", "count samples of this event (default: the first that has samples)", 0, ID_EVENT, NULL, NULL },
 	{ 0, "idle", NULL, "count samples of idle CPUs too", 0, ID_IDLE, NULL, NULL },
 	{ 'o', "output", "FILE", "write FILE instead of standard output", 0, ID_OUTPUT, "Output", "file" },
 	{ 0, "pid", NULL, "name processes COMM-PID", 0, ID_PID, NULL, NULL },

@@ -180,13 +180,21 @@ bool select_load(struct selection *selection, struct profile *profile, struct er
 	return select_resolve(selection, profile, err);
 }
 
+static bool has_samples(const struct profile *profile, size_t event)
+{
+	for (size_t i = 0; i < profile->samples.count; i++)
+		if (profile->samples.data[i].event == event)
+			return true;
+	return false;
+}
+
 bool select_event(const struct profile *profile, const char *name, uint32_t *event, struct err *err)
 {
 	struct buf names = { 0 };
 	for (size_t i = 0; i < profile->events.count; i++) {
 		const struct profile_event *e = &profile->events.data[i];
 		const char *text = profile_text(profile, e->name);
-		if (e->is_sampling && (name == NULL || strcmp(name, text) == 0)) {
+		if (e->is_sampling && (name == NULL ? has_samples(profile, i) : strcmp(name, text) == 0)) {
 			*event = (uint32_t)i;
 			buf_release(&names);
 			return true;

@@ -51,7 +51,7 @@ bool select_take(struct selection *selection, const struct option_value *value, 
 bool select_resolve(struct selection *selection, const struct profile *profile, struct err *err);
 // Loads and resolves; says on standard error what the loader found unusual. `profile` is released by the caller in any case.
 bool select_load(struct selection *selection, struct profile *profile, struct err *err);
-// The number of the event by that name, or of the first that samples (NULL). STATUS_USAGE lists the events of the recording.
+// The number of the event by that name, or (NULL) of the first that has samples. STATUS_USAGE lists the events of the recording.
 bool select_event(const struct profile *profile, const char *name, uint32_t *event, struct err *err);
 
 #endif

@@ -109,8 +109,10 @@ static void sample_text(struct writer *w, const struct profile_sample *s)
 		buf_printf(w->out, "%5d/%-5d ", s->pid, s->tid);
 	else if ((w->fields & (FIELD_PID | FIELD_TID)) != 0)
 		buf_printf(w->out, "%5d ", (w->fields & FIELD_PID) != 0 ? s->pid : s->tid);
-	if ((w->fields & FIELD_CPU) != 0)
+	if ((w->fields & FIELD_CPU) != 0 && s->cpu != UINT32_MAX)
 		buf_printf(w->out, "[%03u] ", s->cpu);
+	else if ((w->fields & FIELD_CPU) != 0 && w->input->fields != NULL)
+		buf_string(w->out, "[---] "); // asked for, and not in the recording
 	if ((w->fields & FIELD_TIME) != 0)
 		buf_printf(w->out, "%5llu.%06llu: ", (unsigned long long)(s->time_ns / 1000000000), (unsigned long long)(s->time_ns / 1000 % 1000000));
 	if ((w->fields & FIELD_PERIOD) != 0)
