@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "cmd/check.h"
+#include "perf/event_set.h"
 #include "perf/sysfs.h"
+#include "record/budget.h"
 #include "record/privilege.h"
 
 #define PERIOD_NS 1295295u
@@ -112,7 +114,7 @@ static void *try_priority(void *context)
 	return NULL;
 }
 
-static void priority(struct check *check)
+static enum drain_priority priority(struct check *check)
 {
 	enum drain_priority got = PRIORITY_NORMAL;
 	pthread_t thread;
@@ -124,6 +126,30 @@ static void priority(struct check *check)
 	          got == PRIORITY_FIFO ? mem_string("SCHED_FIFO 1 for the threads that read samples: nothing is lost on a busy host")
 	                               : mem_printf("%s; samples are lost on a busy host", drain_priority_text(got)),
 	          got == PRIORITY_FIFO ? NULL : mem_string("ulimit -r 1, or setcap cap_sys_nice,cap_perfmon+ep on perfsample"));
+	return got;
+}
+
+// Rings as record would make them for its default rate, within what may be locked.
+static void memory(struct check *check, enum drain_priority got)
+{
+	const char *limit_text;
+	struct budget budget;
+	char ring[32], copy[32];
+
+	privilege_raise_memlock();
+	size_t limit = ring_budget(check->cpu_count, &limit_text);
+	struct budget_input input = { .rate_hz = 1e9 / PERIOD_NS, .has_stack = true, .ring_limit = limit, .delay_ms = drain_priority_delay_ms(got) };
+	if (!budget_compute(&input, &budget, NULL))
+		memset(&budget, 0, sizeof(budget));
+	bool good = !budget.is_short && budget.stack_bytes == STACK_BYTES_MAX;
+	check_count(budget.ring_bytes / 1024, ring);
+	check_count(budget.stack_bytes, copy);
+	char *text = limit == SIZE_MAX
+	                     ? mem_printf("no limit: rings of %s KiB a CPU, stack copies of %s bytes", ring, copy)
+	                     : mem_printf("%s leaves rings of %s KiB a CPU: stack copies of %s bytes%s", limit_text, ring, copy,
+	                                  budget.is_short ? ", and losses when the reader is late" : "");
+	check_add(check, "memory_limit", "locked memory", good ? ANSWER_YES : ANSWER_NO, text,
+	          good ? NULL : mem_string("sysctl kernel.perf_event_mlock_kb=4096, or ulimit -l unlimited, or CAP_IPC_LOCK"));
 }
 
 static void files(struct check *check)
@@ -191,7 +217,7 @@ void check_host(struct check *check)
 {
 	events(check);
 	cgroup(check);
-	priority(check);
+	memory(check, priority(check));
 	files(check);
 	names(check);
 	records(check);

@@ -36,7 +36,7 @@ fi
 ok "$([ ! -s "$dir/err" ]; echo $?)" "nothing on standard error"
 ok "$(! grep -qvE '^(yes |no  |-   ) [^ ]|^ {5}-> |^ {5,}[^ ]|^perfsample record ' "$dir/host.txt"; echo $?)" "each line is yes, no, a command, or goes on"
 ok "$([ "$(awk '{ print length($0) }' "$dir/host.txt" | sort -n | tail -1)" -le 80 ]; echo $?)" "80 columns are enough"
-for what in 'software clock' 'hardware cycles' 'kernel samples' 'whole CPUs' 'a cgroup' 'real-time priority' 'file descriptors' 'kernel names' \
+for what in 'software clock' 'hardware cycles' 'kernel samples' 'whole CPUs' 'a cgroup' 'real-time priority' 'locked memory' 'file descriptors' 'kernel names' \
 	'tracepoints' 'build IDs' 'losses counted' 'bpf'; do
 	ok "$(grep -qE "^(yes|no ) +.*$what" "$dir/host.txt"; echo $?)" "answers about $what"
 done
@@ -98,7 +98,7 @@ sleep 0.3
 ok "$(json "$dir/busy.json" '0.1 < doc["target"]["cpus_busy"] < 1.3 and abs(doc["target"]["samples_per_second"] / doc["target"]["cpus_busy"] - 772) < 1'; echo $?)" \
 	"a busy process: CPUs, samples a second"
 ok "$(json "$dir/busy.json" '0 < doc["target"]["recorder_cpu_share"] < 0.1 and 0 < doc["target"]["megabytes_per_second"] < 1'; echo $?)" "what it costs"
-kill -9 "$busy"
+{ kill -9 "$busy"; wait "$busy"; } 2>/dev/null
 
 # Wrong words.
 for bad in "-p 999999999:999999999" "-p x:x" "--format xml:xml" "--no-such:no-such" "word:word" "--container feedfacedeadbeef:feedfacedeadbeef" "-p 1 --container ab:exclude"; do
