@@ -5,6 +5,7 @@
 #include "perf/event_set.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -346,6 +347,16 @@ void event_set_disable(struct event_set *set)
 			if ((set->fds.data[i].event == EVENT_SIDEBAND) == (sideband == 1))
 				ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 	set->is_enabled = false;
+}
+
+int event_set_poll_fd(const struct event_set *set, uint32_t slot)
+{
+	for (size_t i = 0; i < set->fds.count; i++) {
+		struct pollfd p = { .fd = set->fds.data[i].fd };
+		if (set->fds.data[i].cpu_index == slot && poll(&p, 1, 0) >= 0 && (p.revents & (POLLHUP | POLLERR)) == 0)
+			return p.fd;
+	}
+	return -1;
 }
 
 void event_set_close(struct event_set *set)

@@ -87,8 +87,8 @@ struct event_set {
 // Opens everything disabled (unless enable_on_exec). On failure nothing stays open; STATUS_HOST names the setting and the command that
 // changes it. Features the kernel lacks (build_id, FORMAT_LOST, ksymbol, reads in samples of inherited events …) are given up one by one.
 // The fd budget is computed first (the caller raises RLIMIT_NOFILE by event_set_fd_need); too many fds are STATUS_HOST with the product.
-// Clocks always sample by a fixed period: of a frequency, its inverse. Poll the ring's fd; it belongs to the first task of a CPU, and
-// hangs up (POLLHUP) when that task ends, though the ring goes on for the others.
+// Clocks always sample by a fixed period: of a frequency, its inverse. A ring's fd belongs to the first task of
+// its CPU and hangs up (POLLHUP) when that task and what inherited from it have ended: then see event_set_poll_fd.
 bool event_set_open(struct event_set *set, const struct event_specs *specs, const struct event_target *target,
                     const struct event_options *options, struct err *err);
 // Adds events for a further thread (SCOPE_TASK, SCOPE_THREAD) to the rings that exist. ESRCH is not an error.
@@ -96,6 +96,10 @@ bool event_set_add_thread(struct event_set *set, const struct event_target *targ
 bool event_set_enable(struct event_set *set, struct err *err);
 void event_set_disable(struct event_set *set);
 void event_set_close(struct event_set *set);
+
+// An fd to poll for the ring whose fd hung up: of an event that writes there and lives on. -1: none does, all its tasks have ended.
+// Asking takes the ring's pending wake-up away, so read the ring once afterwards.
+int event_set_poll_fd(const struct event_set *set, uint32_t slot);
 
 struct event_reading { uint64_t value, enabled, running, lost; };
 // Sum over the fds of one event (or EVENT_SIDEBAND) on one CPU index; cpu_index UINT32_MAX: over all.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -500,8 +501,14 @@ static void test_add_thread(void)
 		return;
 	ok(event_set_add_thread(&set, &t, &o, later.pid, &err), "added");
 	is_u64(set.rings.count, cpu_count, "to the rings that exist");
+	is_u64((uint64_t)event_set_poll_fd(&set, 0), (uint64_t)set.rings.data[0].fd, "the ring's own fd is the one to poll");
 	release_and_wait(&first); // its event owns the rings, which go on
+	struct pollfd p = { .fd = set.rings.data[0].fd, .events = POLLIN };
+	ok(poll(&p, 1, 0) == 1 && (p.revents & POLLHUP), "which hangs up when its task has ended");
+	int other = event_set_poll_fd(&set, 0);
+	ok(other >= 0 && other != p.fd, "then another one serves");
 	release_and_wait(&later);
+	is_u64((uint64_t)event_set_poll_fd(&set, 0), (uint64_t)-1, "until all have ended");
 	struct counts n = drain(&set, later.pid);
 	ok(n.of_pid > 600 && n.samples - n.of_pid > 600, "both are in them (%llu of %llu)", (unsigned long long)n.of_pid, (unsigned long long)n.samples);
 	event_set_close(&set);
