@@ -100,6 +100,15 @@ ok "$(json "$dir/busy.json" '0.1 < doc["target"]["cpus_busy"] < 1.3 and abs(doc[
 ok "$(json "$dir/busy.json" '0 < doc["target"]["recorder_cpu_share"] < 0.1 and 0 < doc["target"]["megabytes_per_second"] < 1'; echo $?)" "what it costs"
 { kill -9 "$busy"; wait "$busy"; } 2>/dev/null
 
+if python3 -c 'import jsonschema' 2>/dev/null; then
+	for doc in host pid busy; do
+		ok "$(python3 -c 'import json, jsonschema, sys; jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))' \
+			"$dir/$doc.json" "$(dirname "$0")/../../schema/perfsample-check-1.json" 2>"$dir/err"; echo $?)" "JSON of the $doc is as its schema says"
+	done
+else
+	skip "JSON is as its schema says" "python3-jsonschema is not installed"
+fi
+
 # Wrong words.
 for bad in "-p 999999999:999999999" "-p x:x" "--format xml:xml" "--no-such:no-such" "word:word" "--container feedfacedeadbeef:feedfacedeadbeef" "-p 1 --container ab:exclude"; do
 	words=${bad%:*} culprit=${bad##*:}
