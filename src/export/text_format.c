@@ -159,10 +159,8 @@ void text_target(struct text *t)
 	}
 	text_name(t->out, comm, 40);
 	buf_printf(t->out, "[%d]", pid);
-	size_t more = meta->target_ids.count > 1 ? meta->target_ids.count - 1 : meta->target_ids.count == 0 && t->event->processes > 1
-		? t->event->processes - 1 : 0;
-	if (more > 0)
-		buf_printf(t->out, " and %zu more", more);
+	if (meta->target_ids.count > 1)
+		buf_printf(t->out, " and %zu more", meta->target_ids.count - 1);
 }
 
 void text_start(struct text *t)

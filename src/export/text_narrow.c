@@ -24,8 +24,7 @@ static void write_target(struct text *t)
 {
 	const struct profile_meta *meta = &t->report->profile->meta;
 	text_target(t);
-	size_t known = meta->target_ids.count > 0 ? meta->target_ids.count : t->event->processes;
-	if (t->event->processes > known)
+	if (t->event->processes > 1 && t->event->processes > meta->target_ids.count)
 		buf_printf(t->out, ", %zu processes", t->event->processes);
 	size_t threads = meta->target_threads > t->event->threads ? meta->target_threads : t->event->threads;
 	if (threads > 0)
@@ -372,11 +371,11 @@ static void write_range(struct text *t)
 	if (any_shown(t, ROW_FEW, false)) {
 		uint64_t visits = text_fewest_visits(t);
 		if (firm)
-			buf_printf(t->out, "~         too few visits (%llu) to say how another ", (unsigned long long)visits);
+			buf_printf(t->out, "~         too few visits (%llu) to foretell another ", (unsigned long long)visits);
 		else
 			buf_printf(t->out, "~         phases too long (%llu visit%s) to say how another ", (unsigned long long)visits, visits == 1 ? "" : "s");
 		text_seconds(t->out, seconds);
-		buf_string(t->out, firm ? " would look: these seconds' range\n" : " would look\n");
+		buf_string(t->out, firm ? ": this run's range\n" : " would look\n");
 	} else if (few) {
 		buf_printf(t->out, "~         run only: fewer than 100 samples\n");
 	}
@@ -545,12 +544,14 @@ static void write_next_of_care(struct text *t)
 		buf_string(&line, few ? ", as root (real-time priority loses less). " : "Record as root (real-time priority loses less). ");
 	else if (few)
 		buf_string(&line, ". ");
+	if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed)
+		buf_string(&line, "64 KB of stack is the kernel's limit. ");
 	if (line.size == 0) {
 		buf_release(&line);
 		return;
 	}
 	const char *s = buf_text(&line);
-	size_t length = line.size - 1; // the last blank
+	size_t length = line.size - 1; // without the last blank
 	for (size_t at = 0; at < length;) { // wrapped at 80 columns
 		size_t room = 69, end = at + room < length ? at + room : length;
 		if (end < length)

@@ -20,10 +20,12 @@ void account_event(struct build *b);
 void place_losses(struct build *b);
 // Rows with measures and intervals, sorted, ranked (sections 1, 2, 4, 7).
 void build_rows(struct build *b);
-// Callers or callees of the rows kept.
-void build_calls(struct build *b);
 // Caveats and verdict.
 void judge_event(struct build *b);
+// Those that the options ask for.
+void choose_rows(struct build *b);
+// Callers or callees of the rows kept.
+void build_calls(struct build *b);
 
 const char *report_printf(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

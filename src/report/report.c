@@ -120,9 +120,10 @@ static void build_event(struct report *r, uint32_t id)
 	account_event(&b);
 	place_losses(&b);
 	build_rows(&b);
+	judge_event(&b);
+	choose_rows(&b);
 	if (r->options.calls != CALLS_NONE)
 		build_calls(&b);
-	judge_event(&b);
 	r->weighted |= event->is_weighted;
 	if (event->source->is_sampling && event->verdict > r->verdict)
 		r->verdict = event->verdict;

@@ -42,6 +42,7 @@ struct row_measure {
 	double samples;           // k, on the scale of the event's n; whole unless weighted
 	double share;
 	struct interval run, workload, worst_case;
+	unsigned flags;           // enum row_flag
 	bool supported;           // the workload interval may be printed as such
 	double deff, z_vn;
 	size_t blocks;
@@ -63,7 +64,7 @@ struct report_row {
 	int32_t pid, tid;
 	uint32_t cpu;
 	bool is_kernel, is_unresolved;
-	unsigned flags;               // enum row_flag
+	unsigned flags;               // of the measure that orders the rows
 	uint32_t rank_lo, rank_hi;
 	struct row_measure self, total;
 	struct interval shown;        // the one `range` of the narrow layout

@@ -42,12 +42,12 @@ static bool find_deff(const double *n, const double *k, double scale, struct row
 	return trend;
 }
 
-// `cut`: weight of incomplete stacks that do not show the row, for total; 0 for self. Returns the flags.
-static unsigned measure(const struct build *b, const struct tally_count *count, const double *blocks, double cut, struct row_measure *m)
+// `cut`: weight of incomplete stacks that do not show the row, for total; 0 for self.
+static void measure(const struct build *b, const struct tally_count *count, const double *blocks, double cut, struct row_measure *m)
 {
 	const struct report_event *event = b->event;
 	double n = event->n, conf = b->options->confidence, scale = b->tally.weight > 0 ? n / b->tally.weight : 0;
-	unsigned flags = 0;
+	m->flags = 0;
 	m->samples = b->tally.is_weighted ? count->weight * scale : count->weight;
 	m->share = n > 0 ? m->samples / n : 0;
 	m->truncated_elsewhere = cut * scale;
@@ -56,19 +56,18 @@ static unsigned measure(const struct build *b, const struct tally_count *count, 
 	m->run = clopper_pearson(m->samples, n, conf);
 	m->deff = 1;
 	if (n < MIN_SAMPLES_FOR_WORKLOAD) {
-		flags |= ROW_RUN_ONLY;
+		m->flags |= ROW_RUN_ONLY;
 		m->workload = m->run;
 	} else {
 		if (find_deff(b->tally.n, blocks, scale, m))
-			flags |= ROW_TREND;
+			m->flags |= ROW_TREND;
 		if (m->visits < FEW_VISITS || m->visits_outside < FEW_VISITS)
-			flags |= ROW_FEW;
+			m->flags |= ROW_FEW;
 		m->workload = workload_interval(m->samples, n, m->deff, m->blocks, conf, NULL);
 	}
-	m->supported = flags == 0;
+	m->supported = m->flags == 0;
 	m->worst_case.lo = loss_bounds(m->samples, n, event->missing, m->deff, m->blocks, conf).outer.lo;
 	m->worst_case.hi = loss_bounds(m->samples + m->truncated_elsewhere, n, event->missing, m->deff, m->blocks, conf).outer.hi;
-	return flags;
 }
 
 // The one range that is printed: the workload interval; the worst case where loss counts; with too few visits this run's, widened by loss.
@@ -124,9 +123,9 @@ static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 	name_row(b, from, row);
 	row->tally_row = id;
 	row->sample_count = from->samples;
-	unsigned of_self = measure(b, &from->self, self, 0, &row->self);
-	unsigned of_total = measure(b, &from->total, total, b->tally.cut - from->cut, &row->total);
-	row->flags = b->options->children ? of_total : of_self;
+	measure(b, &from->self, self, 0, &row->self);
+	measure(b, &from->total, total, b->tally.cut - from->cut, &row->total);
+	row->flags = b->options->children ? row->total.flags : row->self.flags;
 	choose_shown(b, row);
 }
 
@@ -256,7 +255,7 @@ static bool row_is_wanted(const struct build *b, const struct report_row *row)
 	return is_in(f->dsos, text_of(b->profile, path));
 }
 
-static void keep_rows(const struct build *b)
+void choose_rows(struct build *b)
 {
 	struct report_event *event = b->event;
 	if (b->options->filter.symbols != NULL || b->options->filter.dsos != NULL) {
@@ -301,5 +300,4 @@ void build_rows(struct build *b)
 		qsort(event->rows.data, event->rows.count, sizeof(*event->rows.data), b->options->children ? by_total : by_self);
 	rank_rows(b);
 	find_simultaneous(b);
-	keep_rows(b);
 }

@@ -74,19 +74,34 @@ static void judge_samples(struct build *b)
 		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 1 ? "%.0f sample" : "%.0f samples", e->n);
 }
 
+// The largest by self, whatever order the rows are shown in: main holds everything and is never left.
+static size_t first_rows(const struct report_event *e, const struct row_measure *first[FIRST_ROWS])
+{
+	size_t count = 0;
+	for (size_t i = 0; i < e->rows.count; i++) {
+		const struct row_measure *m = &e->rows.data[i].self;
+		if (!(m->samples > 0) || (count == FIRST_ROWS && m->samples <= first[count - 1]->samples))
+			continue;
+		size_t at = count < FIRST_ROWS ? count++ : count - 1;
+		for (; at > 0 && first[at - 1]->samples < m->samples; at--)
+			first[at] = first[at - 1];
+		first[at] = m;
+	}
+	return count;
+}
+
 static void judge_rows(struct build *b)
 {
-	const struct report_event *e = b->event;
+	const struct row_measure *first[FIRST_ROWS];
+	size_t count = first_rows(b->event, first);
 	unsigned flags = 0;
 	uint64_t visits = UINT64_MAX;
-	for (size_t i = 0; i < FIRST_ROWS && i < e->function_count && i < e->rows.count; i++) {
-		const struct report_row *row = &e->rows.data[i];
-		const struct row_measure *m = b->options->children ? &row->total : &row->self;
-		flags |= row->flags;
-		if ((row->flags & ROW_FEW) != 0)
-			visits = m->visits < visits ? m->visits : visits;
-		if ((row->flags & ROW_FEW) != 0)
-			visits = m->visits_outside < visits ? m->visits_outside : visits;
+	for (size_t i = 0; i < count; i++) {
+		flags |= first[i]->flags;
+		if ((first[i]->flags & ROW_FEW) == 0)
+			continue;
+		uint64_t fewer = first[i]->visits < first[i]->visits_outside ? first[i]->visits : first[i]->visits_outside;
+		visits = fewer < visits ? fewer : visits;
 	}
 	if ((flags & ROW_FEW) != 0)
 		ADD(b, CAVEAT_FEW_VISITS, (double)visits, VERDICT_CARE, "too few visits (%llu)", (unsigned long long)visits);

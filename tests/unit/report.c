@@ -1,0 +1,304 @@
+// The model: accounting, verdict rules, loss bounds and their place in time, flags, ranks under loss, filters.
+#include "tests/tap.h"
+
+#include <time.h>
+
+#include "tests/synthetic.h"
+
+static uint64_t random_state = 7;
+static double uniform(void)
+{
+	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+	return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static struct report report_of(const struct profile *p, const struct report_options *options)
+{
+	struct report report;
+	struct err err = { 0 };
+	if (!report_build(&report, p, options, &err))
+		ok(false, "report_build: %s", err.text);
+	return report;
+}
+
+static bool has_caveat(const struct report_event *e, enum caveat_code code)
+{
+	for (size_t i = 0; i < e->caveats.count; i++)
+		if (e->caveats.data[i].code == code)
+			return true;
+	return false;
+}
+
+// Four functions drawn afresh each sample: nothing is clustered.
+static void draw(struct profile *p, size_t samples, double seconds)
+{
+	static const char *const names[] = { "a", "b", "c", "d" };
+	static const double sum[] = { 0.4, 0.7, 0.9, 1 };
+	uint32_t stacks[4], root = syn_function(p, "main", "app");
+	for (size_t i = 0; i < 4; i++)
+		stacks[i] = syn_stack(p, root, syn_function(p, names[i], "app"), PROFILE_NONE);
+	for (size_t i = 0; i < samples; i++) {
+		double u = uniform();
+		size_t f = u < sum[0] ? 0 : u < sum[1] ? 1 : u < sum[2] ? 2 : 3;
+		syn_sample(p, seconds * (double)i / (double)samples, stacks[f], 1 + (int32_t)(i % 3))->cpu = (uint32_t)(i % 2);
+	}
+}
+
+static void test_sound(void)
+{
+	struct profile p;
+	syn_init(&p, 30);
+	draw(&p, 10000, 30);
+	syn_account(&p, 0, 5);
+	struct report_options options = report_defaults();
+	struct report r = report_of(&p, &options);
+	const struct report_event *e = &r.events.data[0];
+	is_u64(e->verdict, VERDICT_SOUND, "a sound profile is sound");
+	is_u64(e->caveats.count, 0, "without caveats");
+	ok(e->taken + e->idle + e->others + e->lost + e->silent == e->expected, "taken + idle + others + lost + silent = expected");
+	is_close(e->cpu_seconds, 10005 * 1295295e-9, 1e-12, "CPU time is the running time");
+	const struct report_row *a = syn_row(e, "a"), *d = syn_row(e, "d"), *main_row = syn_row(e, "main");
+	ok(a->rank_lo == 1 && a->rank_hi == 1 && d->rank_lo == 4 && d->rank_hi == 4, "distinct shares have certain ranks");
+	is_u64(main_row->rank_lo, 0, "a row without self has no rank by self");
+	ok(a->self.run.lo < 0.4 && 0.4 < a->self.run.hi && a->self.workload.lo <= a->self.run.lo && a->self.workload.hi >= a->self.run.hi,
+	   "the intervals hold the share, the workload's is not narrower");
+	ok(a->self.deff < 2.5 && a->flags == 0 && a->self.supported, "independent samples: no flag, a small design effect");
+	ok(main_row->total.share == 1 && a->total.samples == a->self.samples, "totals");
+	is_close(e->user_share, 1, 1e-12, "all user");
+	ok(memcmp(&a->shown, &a->self.workload, sizeof(a->shown)) == 0, "the range shown is the workload's");
+	report_release(&r);
+
+	options.children = true;
+	r = report_of(&p, &options);
+	e = &r.events.data[0];
+	is_str(e->rows.data[0].keys[KEY_SYMBOL], "main", "--children orders by total");
+	is_u64(e->verdict, VERDICT_SOUND, "and the verdict stays");
+	report_release(&r);
+
+	options = report_defaults();
+	options.top = 2;
+	r = report_of(&p, &options);
+	is_u64(r.events.data[0].rows_kept, 2, "--top 2");
+	report_release(&r);
+	options.top = 0;
+	options.percent_limit = 15;
+	r = report_of(&p, &options);
+	is_u64(r.events.data[0].rows_kept, 3, "--percent-limit 15");
+	report_release(&r);
+	static const char *const symbols[] = { "c", NULL };
+	options = report_defaults();
+	options.filter.symbols = symbols;
+	r = report_of(&p, &options);
+	e = &r.events.data[0];
+	ok(e->rows.count == 1 && e->rows.data[0].rank_lo == 3 && fabs(e->rows.data[0].self.share - 0.2) < 0.02,
+	   "-S chooses rows, not what shares are of");
+	report_release(&r);
+	profile_release(&p);
+}
+
+static void test_loss(void)
+{
+	struct profile p;
+	syn_init(&p, 30);
+	draw(&p, 9000, 30);
+	vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns + 14000000000u, p.meta.start_ns + 16000000000u - 1, 500, 0, 0, false });
+	vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns, p.meta.end_ns, 7, 0, 0, true }); // side-band: no sample
+	syn_account(&p, 500, 20);
+	struct report_options options = report_defaults();
+	struct report r = report_of(&p, &options);
+	const struct report_event *e = &r.events.data[0];
+	is_close(e->lost_share, 500 / 9500.0, 1e-12, "lost / (lost + taken)");
+	is_u64(e->verdict, VERDICT_CARE, "5 %% lost: CARE");
+	ok(has_caveat(e, CAVEAT_LOST), "and why");
+	ok(e->worst_second_share > e->lost_share && e->worst_second_at >= 14 && e->worst_second_at <= 15, "worst second: %llu, %.3f",
+	   (unsigned long long)e->worst_second_at, e->worst_second_share);
+	ok(e->loss_from_s == 14 && e->loss_to_s == 16, "it lies from 14 to 16 s: %g-%g", e->loss_from_s, e->loss_to_s);
+	ok(e->loss_windows_p >= 0 && e->loss_windows_p < 0.001, "and is a burst");
+	ok(e->is_lossy && e->missing == 500, "silent below 1 %% does not count as missing");
+	const struct report_row *a = syn_row(e, "a");
+	double k = a->self.samples, n = e->n;
+	ok(a->self.worst_case.lo < k / (n + 500) && a->self.worst_case.hi > (k + 500) / (n + 500), "the worst case spans what 500 samples allow");
+	ok(memcmp(&a->shown, &a->self.worst_case, sizeof(a->shown)) == 0, "and is what is shown");
+	report_release(&r);
+
+	syn_account(&p, 500, 400);
+	r = report_of(&p, &options);
+	ok(r.events.data[0].missing == 900 && has_caveat(&r.events.data[0], CAVEAT_SILENT), "silent above 1 %% does");
+	report_release(&r);
+
+	options.filter.from_ns = p.meta.start_ns + 17000000000u;
+	r = report_of(&p, &options);
+	e = &r.events.data[0];
+	ok(e->lost == 0 && !e->can_expect && e->is_filtered && e->unfiltered == 9000, "after the gap nothing is lost; what was due there is not known");
+	report_release(&r);
+
+	options = report_defaults();
+	syn_account(&p, 1200, 0);
+	r = report_of(&p, &options);
+	is_u64(r.events.data[0].verdict, VERDICT_NO_RANKING, "more than 10 %% lost: no ranking");
+	report_release(&r);
+
+	syn_account(&p, 60, 0);
+	options.max_loss = 0.005;
+	r = report_of(&p, &options);
+	is_u64(r.events.data[0].verdict, VERDICT_CARE, "--max-loss 0.5%% makes CARE of 0.7 %%");
+	report_release(&r);
+
+	p.events.data[0].excludes_kernel = true;
+	options = report_defaults();
+	r = report_of(&p, &options);
+	ok(!r.events.data[0].can_expect, "an event that excludes the kernel: silent not measurable");
+	report_release(&r);
+	profile_release(&p);
+}
+
+static void test_care(void)
+{
+	struct profile p;
+	struct report_options options = report_defaults();
+	syn_init(&p, 30);
+	draw(&p, 5000, 30);
+	syn_account(&p, 0, 0);
+	for (size_t i = 0; i < 300; i++)
+		p.samples.data[i * 10].end = i % 2 ? UNWIND_TRUNCATED : UNWIND_BAD_READ;
+	struct report r = report_of(&p, &options);
+	const struct report_event *e = &r.events.data[0];
+	is_u64(e->verdict, VERDICT_CARE, "6 %% of the stacks cut: CARE");
+	ok(e->stacks_truncated == 150 && e->stacks_failed == 150 && e->stacks_complete == 4700, "by their ends");
+	const struct report_row *d = syn_row(e, "d");
+	ok(d->self.truncated_elsewhere == 0 && d->total.truncated_elsewhere > 200 && d->total.worst_case.hi > d->total.share + 0.05 * 0.9,
+	   "a total may be higher by the cut stacks that do not show it");
+	ok(syn_row(e, "main")->total.truncated_elsewhere == 0, "what is on every cut stack is not");
+	report_release(&r);
+
+	for (size_t i = 0; i < p.samples.count; i++)
+		p.samples.data[i].end = UNWIND_ROOT;
+	p.events.data[0].attr_type = 0;
+	p.events.data[0].is_clock = false;
+	p.events.data[0].time_enabled_ns = 100;
+	p.events.data[0].time_running_ns = 80;
+	r = report_of(&p, &options);
+	ok(r.events.data[0].verdict == VERDICT_CARE && has_caveat(&r.events.data[0], CAVEAT_MULTIPLEXED), "80 %% of the time: CARE");
+	report_release(&r);
+	p.events.data[0].time_running_ns = 20;
+	r = report_of(&p, &options);
+	is_u64(r.events.data[0].verdict, VERDICT_NO_RANKING, "20 %%: no ranking");
+	report_release(&r);
+	profile_release(&p);
+}
+
+static void test_flags(void)
+{
+	// b in one stretch of each of 5 visits; c grows through the recording; a the rest.
+	struct profile p;
+	syn_init(&p, 20);
+	uint32_t a = syn_stack(&p, syn_function(&p, "a", "app"), PROFILE_NONE), b = syn_stack(&p, syn_function(&p, "b", "app"), PROFILE_NONE);
+	uint32_t c = syn_stack(&p, syn_function(&p, "c", "app"), PROFILE_NONE);
+	for (int i = 0; i < 10000; i++) {
+		double at = i * 0.002;
+		bool in_b = fmod(at, 4) > 3.5, in_c = uniform() < at / 40;
+		syn_sample(&p, at, in_b ? b : in_c ? c : a, 1);
+	}
+	syn_account(&p, 0, 0);
+	struct report_options options = report_defaults();
+	struct report r = report_of(&p, &options);
+	const struct report_event *e = &r.events.data[0];
+	const struct report_row *few = syn_row(e, "b"), *trend = syn_row(e, "c");
+	ok((few->flags & ROW_FEW) != 0 && few->self.visits == 5 && !few->self.supported, "five visits are too few");
+	ok(few->shown_is_run && fabs(few->shown.lo - few->self.run.lo) < 1e-12, "the range shown is this run's");
+	ok(few->self.deff > 20, "with a large design effect: %.0f", few->self.deff);
+	ok((trend->flags & ROW_TREND) != 0 && trend->self.blocks == 10, "a share that drifts is seen, with 10 blocks too");
+	is_u64(e->verdict, VERDICT_CARE, "either makes CARE");
+	report_release(&r);
+	profile_release(&p);
+}
+
+static void test_filters(void)
+{
+	struct profile p;
+	syn_init(&p, 30);
+	draw(&p, 3000, 30);
+	for (size_t i = 0; i < p.samples.count; i++) {
+		p.samples.data[i].pid = i % 3 == 0 ? 100 : 4242;
+		p.samples.data[i].comm = intern_string(&p.names, i % 3 == 0 ? "other" : "app");
+	}
+	struct report_options options = report_defaults();
+	struct report r = report_of(&p, &options);
+	is_u64(r.options.keys.count, 3, "more than one process: rows by comm, dso and symbol");
+	ok(r.events.data[0].processes == 2, "two processes");
+	report_release(&r);
+	static const char *const comms[] = { "other", NULL };
+	options.filter.comms = comms;
+	r = report_of(&p, &options);
+	ok(r.events.data[0].taken == 1000 && r.options.keys.count == 1, "-c: 1,000 samples of one process");
+	report_release(&r);
+	options = report_defaults();
+	vec_push(&options.filter.cpus, 1);
+	vec_push(&options.filter.pids, 4242);
+	r = report_of(&p, &options);
+	is_u64((uint64_t)r.events.data[0].taken, 1000, "-C and --pid together");
+	report_release(&r);
+	vec_release(&options.filter.cpus);
+	vec_release(&options.filter.pids);
+	struct err err = { 0 };
+	options = report_defaults();
+	options.filter.from_ns = 10;
+	options.filter.to_ns = 5;
+	ok(!report_build(&r, &p, &options, &err) && err.status == STATUS_USAGE, "a time that ends before it begins");
+	report_release(&r);
+	options = report_defaults();
+	options.confidence = 1;
+	ok(!report_build(&r, &p, &options, &err) && err.status == STATUS_USAGE, "a confidence of 1");
+	report_release(&r);
+	profile_release(&p);
+}
+
+// 2,000,000 samples, 10,000 functions, 20,000 stacks of 30 frames: linear, and not slow.
+static double timed_build(size_t samples)
+{
+	enum { FUNCTIONS = 10000, STACKS = 20000, DEPTH = 30 };
+	struct profile p;
+	syn_init(&p, 60);
+	uint32_t *frames = mem_alloc(FUNCTIONS * sizeof(*frames)), *stacks = mem_alloc(STACKS * sizeof(*stacks));
+	for (uint32_t i = 0; i < FUNCTIONS; i++) { // by hand: syn_function searches
+		char name[32];
+		snprintf(name, sizeof(name), "function_%u", i);
+		struct profile_function f = { .name = intern_string(&p.names, name), .dso = syn_dso(&p, "app"), .is_known = true };
+		vec_push(&p.functions, f);
+		vec_push(&p.chains, (struct profile_line){ .function = i });
+		struct profile_frame frame = { .addr = i, .image_addr = i, .dso = 0, .first_line = i, .line_count = 1 };
+		frames[i] = profile_add_frame(&p, &frame);
+	}
+	for (size_t s = 0; s < STACKS; s++) {
+		uint32_t node = PROFILE_NONE;
+		for (size_t d = 0; d < DEPTH; d++)
+			node = profile_add_node(&p, node, frames[(size_t)(uniform() * (d < 10 ? 20 : FUNCTIONS))]);
+		stacks[s] = node;
+	}
+	vec_reserve(&p.samples, samples);
+	for (size_t i = 0; i < samples; i++)
+		syn_sample(&p, 60 * (double)i / (double)samples, stacks[(size_t)(uniform() * uniform() * STACKS)], (int32_t)(i % 50));
+	syn_account(&p, 0, 0);
+	struct timespec from, to;
+	struct report_options options = report_defaults();
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+	struct report r = report_of(&p, &options);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+	report_release(&r);
+	profile_release(&p);
+	free(frames);
+	free(stacks);
+	return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+int main(void)
+{
+	test_sound();
+	test_loss();
+	test_care();
+	test_flags();
+	test_filters();
+	double small = timed_build(200000), large = timed_build(2000000);
+	ok(large < 20 * small + 1, "ten times the samples of 10,000 functions take %.2f s after %.2f s", large, small);
+	return tap_done();
+}
