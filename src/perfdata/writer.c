@@ -369,7 +369,6 @@ static void add_feature(struct feature_list *list, unsigned feature, size_t at)
 {
 	list->bits[feature / 64] |= 1ull << (feature % 64);
 	vec_push(&list->sections, (struct perfdata_section){ .offset = at, .size = list->bodies.size - at });
-	buf_align(&list->bodies, 8);
 }
 
 static void collect_features(const struct writer *writer, struct feature_list *list, const struct writer_info *info,
@@ -377,6 +376,7 @@ static void collect_features(const struct writer *writer, struct feature_list *l
 {
 	struct feature_input *inputs = feature_inputs(writer);
 	for (unsigned feature = 1; feature < 64; feature++) {
+		buf_align(&list->bodies, 8);
 		size_t at = list->bodies.size;
 		if (feature == FEATURE_BUILD_ID && build_id_count > 0) {
 			for (size_t i = 0; i < build_id_count; i++)
@@ -390,6 +390,7 @@ static void collect_features(const struct writer *writer, struct feature_list *l
 	}
 	free(inputs);
 	if (names != NULL) {
+		buf_align(&list->bodies, 8);
 		size_t at = list->bodies.size;
 		names_encode(names, &list->bodies);
 		add_feature(list, FEATURE_NAMES, at);
