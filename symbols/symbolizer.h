@@ -59,6 +59,7 @@ struct symbolizer_options {
 	const char *const *debug_dirs; // NULL-terminated; NULL: /usr/lib/debug and ~/.debug
 	bool use_host_files;    // false: only what is given (names from inside the recording)
 	bool no_lines;          // with inlines: the chains' names alone, which spares reading line tables (folded stacks need no lines)
+	bool no_cache;          // keep no decompressed debug sections in the user's cache directory (section_cache.h)
 	const char *kallsyms_path; // instead of /proc/kallsyms, or NULL
 };
 

@@ -7,6 +7,7 @@
 #include "symbols/debug_file.h"
 #include "symbols/dwarf.h"
 #include "symbols/module.h"
+#include "symbols/section_cache.h"
 
 struct source {
 	struct dwarf *dwarf;
@@ -48,6 +49,14 @@ static struct image *find_split(void *context, const char *comp_dir, const char 
 	return image;
 }
 
+static struct dwarf *open_image(const struct symbol_module *module, struct image *image, const struct dwarf_files *files, bool with_lines)
+{
+	struct image *clear = module->options->use_host_files && !module->options->no_cache ? section_cache_open(image) : NULL;
+	struct dwarf *dwarf = dwarf_new(clear != NULL ? clear : image, files, with_lines);
+	image_release(clear);
+	return dwarf;
+}
+
 static bool open_dwarf(struct symbol_module *module, void **state)
 {
 	struct dwarf_files files = { .alt = find_alt, .split = find_split, .context = module };
@@ -57,11 +66,11 @@ static bool open_dwarf(struct symbol_module *module, void **state)
 	if (module->image == NULL || module->image->type == ET_REL) // a relocatable's addresses are not known before linking
 		return false;
 	if (module->debug != NULL) {
-		dwarf = dwarf_new(module->debug, &files, with_lines);
+		dwarf = open_image(module, module->debug, &files, with_lines);
 		bias = module->debug_bias;
 	}
 	if (dwarf == NULL) {
-		dwarf = dwarf_new(module->image, &files, with_lines);
+		dwarf = open_image(module, module->image, &files, with_lines);
 		bias = 0;
 	}
 	if (dwarf == NULL)
