@@ -50,7 +50,7 @@ static bool permission(struct err *err, int error, const char *name, const struc
 
 bool event_error(struct err *err, int error, const char *name, const struct perf_event_attr *attr, const struct event_target *target)
 {
-	bool hardware = attr->type != PERF_TYPE_SOFTWARE && attr->type != PERF_TYPE_TRACEPOINT && attr->type != PERF_TYPE_BREAKPOINT;
+	bool hardware = attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE || attr->type == PERF_TYPE_RAW;
 
 	switch (error) {
 	case EACCES:
@@ -63,6 +63,9 @@ bool event_error(struct err *err, int error, const char *name, const struct perf
 		return err_set(err, STATUS_HOST, "event '%s': %s does not count it (%s)%s", name, host_is_virtual() ? "this VM" : "this host", strerror(error),
 		               hardware ? ": -e cpu-clock works everywhere" : "");
 	case EINVAL:
+		if (attr->type >= PERF_TYPE_MAX && attr->sample_period != 0)
+			return err_set(err, STATUS_HOST, "event '%s': the kernel refuses it (%s); a PMU without interrupts counts only beside one that "
+			               "samples: -e '{cpu-clock,%s}'", name, strerror(error), name);
 		if (hardware && !sysfs_has_core_pmu(&event_host_here))
 			return err_set(err, STATUS_HOST, "event '%s': this host has no counters for it: -e cpu-clock works everywhere", name);
 		return err_set(err, STATUS_HOST, "event '%s': the kernel refuses it as it is asked for (%s); dmesg may say more", name, strerror(error));

@@ -403,6 +403,10 @@ bool event_plan_retreat(struct event_set *set, struct event_opened *event, const
 		                 kernel_number("/proc/sys/kernel/perf_event_paranoid", 2));
 		return true;
 	}
+	if (error == EINVAL && attr->exclude_guest && attr->type != PERF_TYPE_SOFTWARE) {
+		attr->exclude_guest = 0; // PMUs that count whatever runs (PERF_PMU_CAP_NO_EXCLUDE: msr, uncore) take no exclude bit at all
+		return true;
+	}
 	if (error == EINVAL && attr->inherit_stat) {
 		attr->inherit_stat = 0;
 		return true;

@@ -277,6 +277,27 @@ static void test_group(void)
 	event_set_close(&set);
 }
 
+// A PMU without interrupts, and one that takes no exclude bits: counted beside a clock.
+static void test_counting_pmu(void)
+{
+	int32_t tid = getpid();
+	struct event_set set;
+	struct event_options o = options();
+	struct event_target t = target(SCOPE_TASK, &tid, 1);
+	if (access("/sys/bus/event_source/devices/msr/events/tsc", R_OK) != 0) {
+		skip("no msr PMU on this host", "{cpu-clock,msr/tsc/}");
+		return;
+	}
+	ok(!open_set(&set, "msr/tsc/", &t, &o) && err.status == STATUS_HOST && strstr(err.text, "'{cpu-clock,msr/tsc/}'") != NULL, "it does not sample: %s", err.text);
+	if (!ok(open_set(&set, "{cpu-clock,msr/tsc/}", &t, &o) && event_set_enable(&set, &err), "but counts in a group"))
+		diag("%s", err.text);
+	burn(0.1);
+	ok(event_set_read(&set, 1, UINT32_MAX).value > 10000000, "time stamp counter: %llu", (unsigned long long)event_set_read(&set, 1, UINT32_MAX).value);
+	struct counts n = drain(&set, tid);
+	ok(n.bad == 0 && (n.group_reads > 150 || decided(&set, "read apart")), "and is read in the samples");
+	event_set_close(&set);
+}
+
 static void test_default(void)
 {
 	int32_t tid = getpid();
@@ -708,6 +729,7 @@ int main(void)
 	test_task();
 	test_inherit();
 	test_group();
+	test_counting_pmu();
 	test_default();
 	test_rates();
 	test_hybrid();
