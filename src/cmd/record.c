@@ -172,23 +172,25 @@ static int status_of(const struct record_options *options, const struct session_
 	return STATUS_OK;
 }
 
-static int finish(const struct record_options *options, struct session *session)
+// `failed`: what was wrong with the output, or NULL.
+static int finish(const struct record_options *options, struct session *session, const struct err *failed)
 {
 	struct names names = { 0 };
 	struct err err = { 0 };
 	struct symbolizer *symbolizer = NULL;
 	struct session_facts facts = session_facts(session);
 	struct summary summary = summarize(options, &facts);
-	if (options->session.want_names && !is_stream(options) && options->session.mode != CHAIN_POST) {
+	if (failed == NULL && options->session.want_names && !is_stream(options) && options->session.mode != CHAIN_POST) {
 		symbolizer = record_names(&names, session, options->symbol_time_s);
 		summary.names_inside = names.images.count > 0;
 		if (session_map_refusal(session) != NULL)
 			vec_push(&summary.notes, session_map_refusal(session));
 	}
 	int status = status_of(options, &facts, &summary);
-	if (!session_finish(session, &names, &err)) {
-		log_error("record: %s", err.text);
-		status = err.status;
+	bool finished = session_finish(session, &names, &err);
+	if (failed != NULL || !finished) {
+		log_error("record: %s", failed != NULL ? failed->text : err.text);
+		status = STATUS_FINISH;
 	}
 	facts = session_facts(session);
 	summary.bytes = facts.bytes;
@@ -199,21 +201,30 @@ static int finish(const struct record_options *options, struct session *session)
 	return status;
 }
 
-// The output failed. What was written before stays; a reader that went away ends us as SIGPIPE would have.
-static int output_failed(struct session *session, const struct err *err)
+// A reader that went away ends us as SIGPIPE would have.
+static void broken_pipe(struct session *session)
 {
-	bool broken_pipe = session_facts(session).broken_pipe;
+	sigset_t set;
 	session_free(session);
-	if (broken_pipe) {
-		sigset_t set;
-		sigemptyset(&set);
-		sigaddset(&set, SIGPIPE);
-		signal(SIGPIPE, SIG_DFL);
-		raise(SIGPIPE);
-		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	}
-	log_error("record: %s", err->text);
-	return err->status;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	signal(SIGPIPE, SIG_DFL);
+	raise(SIGPIPE);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static int record_and_finish(const struct record_options *options, struct session *session)
+{
+	struct err err = { 0 };
+	if (session_run(session, &err))
+		return finish(options, session, NULL);
+	struct session_facts facts = session_facts(session);
+	if (facts.broken_pipe)
+		broken_pipe(session);
+	if (facts.has_run) // the disk is full, say: what was written before stays readable
+		return finish(options, session, &err);
+	log_error("record: %s", err.text);
+	return err.status;
 }
 
 static int record(const struct record_options *options)
@@ -230,10 +241,8 @@ static int record(const struct record_options *options)
 	int status = STATUS_OK;
 	if (options->dry_run)
 		dry_run(session);
-	else if (!session_run(session, &err))
-		return output_failed(session, &err);
 	else
-		status = finish(options, session);
+		status = record_and_finish(options, session);
 	session_free(session);
 	return status;
 }

@@ -115,12 +115,15 @@ static void mapped(struct drain *drain, const struct record *record)
 		images_want(drain->images, spaces_dsos(drain->spaces), mapping->dso, mapping, (int32_t)record->mapping.pid);
 }
 
-static void forked(struct drain *drain, const struct record *record)
+static void forked(struct drain *drain, const struct record *record, bool synthesized)
 {
 	if (record->task.pid == record->task.ppid)
 		return; // a thread
 	const struct process *parent = spaces_find_process(drain->spaces, (int32_t)record->task.ppid);
-	spaces_process(drain->spaces, (int32_t)record->task.pid)->is_target = parent != NULL && parent->is_target;
+	bool is_target = parent != NULL && parent->is_target;
+	// What /proc says adds to the descent, but a root stays one whoever its parent is.
+	if (is_target || !synthesized)
+		spaces_process(drain->spaces, (int32_t)record->task.pid)->is_target = is_target;
 }
 
 // Of strangers (CPU-wide events, filtered) only what makes them known is kept in mind; nothing of it goes into the file.
@@ -149,7 +152,7 @@ static void take_sideband(struct drain *drain, const struct record *record, uint
 	enum space_change change = spaces_apply(drain->spaces, record, synthesized);
 	drain->ledger->sideband_records++;
 	if (change == SPACE_FORKED)
-		forked(drain, record);
+		forked(drain, record, synthesized);
 	if (!is_ours(drain, subject(record)))
 		return;
 	if (change == SPACE_MAPPED && !synthesized)
@@ -257,8 +260,14 @@ static void ask_again(struct drain *drain)
 		if (drain->set->fds.data[i].event == EVENT_SIDEBAND)
 			id = drain->set->fds.data[i].id;
 	ledger_trailer(&trailer, &drain->set->sideband_attr, 0, 0, drain->now_ns, id, 0);
+	for (size_t i = 0; i < drain->root_count; i++)
+		vec_push(&known.pids, drain->roots[i]);
 	spaces_each_process(drain->spaces, add_known, &known);
-	if (images_reread(drain->images, known.pids.data, known.pids.count, drain->any_pid, trailer.data, trailer.size)) {
+	const struct images_reread what = {
+		.pids = known.pids.data, .count = known.pids.count, .roots = drain->root_count, .everybody = drain->any_pid, .trailer = trailer.data,
+		.trailer_bytes = trailer.size,
+	};
+	if (images_reread(drain->images, &what)) {
 		drain->ledger->rereads++;
 		drain->reread_wanted = false;
 		drain->rereading = true;

@@ -43,6 +43,8 @@ struct drain {
 	bool filter;               // keep the descent of what is_target marks; the rest are `others`
 	bool want_names;           // collect sampled addresses
 	bool any_pid;              // -a: everyone is a target
+	const int32_t *roots;      // pids of the target; descent is from them
+	size_t root_count;
 	int32_t held_pid;          // the held command: until its exec it is the recorder's own code; -1: none
 	unsigned timer_ms;         // between passes
 

@@ -43,6 +43,7 @@ struct perf_map { int32_t pid; int fd; };
 struct reread {
 	_Atomic int state; // 0 idle, 1 running, 2 done
 	VEC(int32_t) pids;
+	size_t roots; // the first so many pids
 	bool everybody;
 	uint8_t trailer[64];
 	size_t trailer_bytes;
@@ -124,19 +125,23 @@ static void serve_perf_map(struct images *images, int32_t pid)
 
 static void serve_reread(struct reread *reread)
 {
-	for (size_t i = 0; i < reread->pids.count; i++)
-		procfs_synthesize(reread->pids.data[i], true, reread->trailer, reread->trailer_bytes, &reread->records);
-	struct procfs_ids all = { 0 };
-	if (reread->everybody && procfs_pids(&all, NULL)) {
-		struct hash_map done = { 0 };
-		for (size_t i = 0; i < reread->pids.count; i++)
-			hash_map_put(&done, (uint32_t)reread->pids.data[i], 1, NULL);
-		for (size_t i = 0; i < all.ids.count; i++)
-			if (hash_map_get(&done, (uint32_t)all.ids.data[i]) == NULL)
-				procfs_synthesize(all.ids.data[i], true, reread->trailer, reread->trailer_bytes, &reread->records);
-		hash_map_release(&done);
+	struct procfs_ids more = { 0 };
+	struct hash_map done = { 0 };
+	// Parents first: a FORK tells whose child it is.
+	for (size_t i = 0; i < reread->roots && !reread->everybody; i++)
+		(void)procfs_descendants(reread->pids.data[i], &more);
+	if (reread->everybody)
+		(void)procfs_pids(&more, NULL);
+	for (size_t i = 0; i < more.ids.count; i++)
+		vec_push(&reread->pids, more.ids.data[i]);
+	for (size_t i = 0; i < reread->pids.count; i++) {
+		bool is_new;
+		hash_map_put(&done, (uint32_t)reread->pids.data[i], 1, &is_new);
+		if (is_new)
+			procfs_synthesize(reread->pids.data[i], true, reread->trailer, reread->trailer_bytes, &reread->records);
 	}
-	vec_release(&all.ids);
+	hash_map_release(&done);
+	vec_release(&more.ids);
 	atomic_store_explicit(&reread->state, 2, memory_order_release);
 }
 
@@ -329,18 +334,20 @@ void images_want_perf_map_again(struct images *images, int32_t pid)
 		ask_perf_map(images, pid);
 }
 
-bool images_reread(struct images *images, const int32_t *pids, size_t count, bool everybody, const void *trailer, size_t trailer_bytes)
+bool images_reread(struct images *images, const struct images_reread *what)
 {
 	struct reread *reread = &images->reread;
 	struct request *request = next_request(images);
-	if (request == NULL || trailer_bytes > sizeof(reread->trailer) || atomic_load_explicit(&reread->state, memory_order_acquire) != 0)
+	if (request == NULL || what->trailer_bytes > sizeof(reread->trailer) ||
+	    atomic_load_explicit(&reread->state, memory_order_acquire) != 0)
 		return false;
 	vec_clear(&reread->pids);
-	for (size_t i = 0; i < count; i++)
-		vec_push(&reread->pids, pids[i]);
-	reread->everybody = everybody;
-	memcpy(reread->trailer, trailer, trailer_bytes);
-	reread->trailer_bytes = trailer_bytes;
+	for (size_t i = 0; i < what->count; i++)
+		vec_push(&reread->pids, what->pids[i]);
+	reread->roots = what->roots;
+	reread->everybody = what->everybody;
+	memcpy(reread->trailer, what->trailer, what->trailer_bytes);
+	reread->trailer_bytes = what->trailer_bytes;
 	atomic_store_explicit(&reread->state, 1, memory_order_release);
 	request->kind = REQUEST_REREAD;
 	send_request(images);

@@ -33,9 +33,10 @@ uint64_t images_version(struct images *images);
 void images_want_perf_map(struct images *images, int32_t pid);
 void images_want_perf_map_again(struct images *images, int32_t pid);
 
-// Drain thread: reads /proc again after side-band records were lost: FORK, COMM and MMAP2 of `pids` (and, with `everybody`, of whoever else is there).
-// One at a time: false when one is running. The trailer is that of procfs_synthesize.
-bool images_reread(struct images *images, const int32_t *pids, size_t count, bool everybody, const void *trailer, size_t trailer_bytes);
+// Drain thread: reads /proc again after side-band records were lost: FORK, COMM and MMAP2 of `pids`, of whoever descends from the first `roots` of them, and,
+// with `everybody`, of whoever else is there. One at a time: false when one is running. The trailer is that of procfs_synthesize.
+struct images_reread { const int32_t *pids; size_t count, roots; bool everybody; const void *trailer; size_t trailer_bytes; };
+bool images_reread(struct images *images, const struct images_reread *what);
 // true: the answer is there; `out` takes the records' bytes over (to be released by the caller).
 bool images_reread_done(struct images *images, struct buf *out);
 

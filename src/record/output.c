@@ -124,6 +124,7 @@ static void *writer_main(void *context)
 		}
 		if (!failed && !write_batch(output, batch)) {
 			output->broken_pipe = errno == EPIPE;
+			(void)writer_checkpoint(output->writer, NULL); // the header covers what is whole
 			failed = true; // what comes now is thrown away; the session ends as soon as it sees the state
 			set_state(output, OUTPUT_FAILED);
 		}

@@ -93,6 +93,7 @@ static void prepare_drain(struct session *session)
 		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
+		.roots = session->target.roots.data, .root_count = session->target.roots.count,
 		.held_pid = session->target.is_command ? (int32_t)session->target.child.pid : -1,
 	};
 	// Two passes for the time that half a ring lasts, 10 to 20 ms: fewer wake-ups cost less, and 100 a second are 0.2 % of a CPU.
@@ -356,10 +357,16 @@ bool session_run(struct session *session, struct err *err)
 	session->end_ns = session_clock_ns(CLOCK_MONOTONIC);
 	session->ledger.end_ns = session->end_ns;
 	stop_drain(session);
+	if (session->end == END_SIZE || session->end == END_DISK_LOW)
+		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
+	if (session->child_was_ended)
+		decide(&session->decisions, "the command was ended with SIGTERM");
 	images_stop(session->images);
 	drain_retry_aside(&session->drain, true);
 	session->has_run = true;
+	if (output_state(session->output) == OUTPUT_FAILED)
+		decide(&session->decisions, "what was sampled after the last whole write is not in the file");
 	return output_finish(session->output, err);
 }
 
@@ -385,7 +392,7 @@ struct session_facts session_facts(const struct session *session)
 		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
 		.path = writer_path(session->writer), .bytes = writer_bytes(session->writer),
 		.threads = (uint32_t)session->drain.threads.count, .processes = (uint32_t)session->drain.pids.count,
-		.target_cpu_ns = target_cpu_ns(session), .broken_pipe = output_is_broken_pipe(session->output),
+		.target_cpu_ns = target_cpu_ns(session), .has_run = session->has_run, .broken_pipe = output_is_broken_pipe(session->output),
 	};
 	if (facts.threads < session->target.threads)
 		facts.threads = session->target.threads;

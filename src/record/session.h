@@ -70,6 +70,7 @@ struct session_facts { // read when session_run has returned
 	int command_status;          // as child_exit_status; -1: none or still running
 	int signal;                  // that ended it; 0: none
 	bool command_was_ended;      // by us, with SIGTERM: something else than its own end ended the recording
+	bool has_run;                // sampling took place
 	bool broken_pipe;            // the output's reader went away
 	const char *path;            // of the file
 	uint64_t bytes;              // written

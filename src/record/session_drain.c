@@ -54,13 +54,13 @@ static bool reopen(struct session *session, unsigned step, double used_percent)
 	if (session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD)
 		target_collect_tids(&session->target);
 	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, &err)) {
-		decide(&session->decisions, "the recorder used %.0f%% of one CPU and could not go on at a coarser period: %.150s", used_percent, err.text);
+		decide(&session->decisions, "the recorder used %.1f%% of one CPU and could not go on at a coarser period: %.150s", used_percent, err.text);
 		return false;
 	}
 	drain_reset_events(&session->drain);
 	add_ids(session);
 	double at = (double)(session->drain.now_ns - session->start_ns) / 1e9;
-	decide(&session->decisions, "from +%.1f s on one sample every %.6f ms: the recorder used %.0f%% of one CPU (--max-cpu %.0f)", at,
+	decide(&session->decisions, "from +%.1f s on one sample every %.6f ms: the recorder used %.1f%% of one CPU (--max-cpu %g)", at,
 	       (double)steps[step].period_ns / 1e6, used_percent, session->config->max_cpu_percent);
 	return event_set_enable(&session->set, &err);
 }
@@ -80,7 +80,7 @@ static bool keep_budget(struct session *session, bool *reopened)
 	session->hot_seconds = 0;
 	unsigned step;
 	if (!coarser(session, &step)) {
-		decide(&session->decisions, "ended: the recorder used %.0f%% of one CPU at the coarsest period (--max-cpu %.0f)", percent,
+		decide(&session->decisions, "ended: the recorder used %.1f%% of one CPU at the coarsest period (--max-cpu %g)", percent,
 		       session->config->max_cpu_percent);
 		want_end(session, END_MAX_CPU);
 		return true;
