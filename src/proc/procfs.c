@@ -235,9 +235,10 @@ bool procfs_cgroup_path(int32_t pid, char *path, size_t size)
 	for (char *line; (line = proc_lines_next(&lines, &length)) != NULL;) {
 		bool is_v1;
 		const char *at = procfs_cgroup_line(line, &is_v1);
-		if (at == NULL || (found && !is_v1) || strlen(at) >= size)
+		size_t bytes = at != NULL ? strlen(at) + 1 : 0;
+		if (at == NULL || (found && !is_v1) || bytes > size)
 			continue;
-		strcpy(path, at);
+		memcpy(path, at, bytes);
 		found = true;
 		if (is_v1)
 			break;

@@ -110,8 +110,10 @@ static bool read_header(struct memory *memory, uint64_t addr, struct err *err)
 		return false;
 	if (memory->header->swap)
 		return err_set(err, STATUS_INPUT, "it is of the other byte order");
-	if (!image_bias(memory->header, first->start, first->end, 0, &memory->bias))
+	uint64_t bias;
+	if (!image_bias(memory->header, first->start, first->end, 0, &bias))
 		return err_set(err, STATUS_INPUT, "no segment holds its first page");
+	memory->bias = bias;
 	return true;
 }
 
@@ -331,7 +333,7 @@ static void drop_section_table(struct memory *memory)
 
 static bool build(struct memory *memory, struct image **out, const struct dso *dso, uint64_t start, struct err *err)
 {
-	if (!read_maps(memory, dso, start, err) || !read_header(memory, start, err) || !read_segments(memory, err))
+	if (!read_maps(memory, dso, start, err) || !read_header(memory, start, err) || memory->header == NULL || !read_segments(memory, err))
 		return false;
 	if (memory->header->is_64) {
 		find_dynamic(memory);

@@ -52,6 +52,12 @@ int procfs_reopen_regular(int path_fd)
 
 // ---------------------------------------------------------------- without openat2
 
+// Between buffers of one size.
+static void copy_text(char *to, const char *from)
+{
+	memcpy(to, from, strlen(from) + 1);
+}
+
 struct path_walk {
 	int root, at;                  // at: the directory reached, ours to close
 	char pending[2 * PATH_BYTES];  // what is still to be walked
@@ -91,7 +97,7 @@ static bool ascend(struct path_walk *walk)
 	if (last == NULL)
 		return true; // the root's own parent is the root
 	*last = '\0';
-	strcpy(again, walk->resolved);
+	copy_text(again, walk->resolved);
 	if (!to_root(walk))
 		return false;
 	for (char *name = strtok_r(again, "/", &save); name != NULL; name = strtok_r(NULL, "/", &save)) {
@@ -129,7 +135,7 @@ static bool follow(struct path_walk *walk, int link_fd, const char *rest)
 	}
 	if (*rest == '\0' && text[length - 1] != '/')
 		joined[size - 1] = '\0'; // a slash at the end would ask for a directory
-	strcpy(walk->pending, joined);
+	copy_text(walk->pending, joined);
 	return text[0] != '/' || to_root(walk);
 }
 
@@ -152,13 +158,13 @@ static int walk_on(struct path_walk *walk, bool follow_last)
 			return fail(-1, ENAMETOOLONG);
 		memcpy(name, start, length);
 		name[length] = '\0';
-		strcpy(rest, is_last ? "" : start + length + 1);
+		copy_text(rest, is_last ? "" : start + length + 1);
 		if (strcmp(name, "..") == 0) {
 			if (is_last)
 				return fail(-1, EISDIR);
 			if (!ascend(walk))
 				return -1;
-			strcpy(walk->pending, rest);
+			copy_text(walk->pending, rest);
 			continue;
 		}
 		struct stat st;
@@ -178,7 +184,7 @@ static int walk_on(struct path_walk *walk, bool follow_last)
 			return fail(fd, ENOTDIR);
 		if (!enter(walk, fd, name))
 			return -1;
-		strcpy(walk->pending, rest);
+		copy_text(walk->pending, rest);
 	}
 }
 
@@ -192,7 +198,7 @@ int procfs_path_below_by_walk(int root_fd, const char *path, bool follow_last)
 	walk->root = root_fd;
 	walk->at = -1;
 	walk->links = 0;
-	strcpy(walk->pending, path);
+	copy_text(walk->pending, path);
 	int fd = to_root(walk) ? walk_on(walk, follow_last) : -1;
 	int saved = errno;
 	if (walk->at >= 0)

@@ -57,7 +57,7 @@ static bool read_more(struct proc_lines *lines)
 	if (lines->ended)
 		return false;
 	struct buf *buf = &lines->buf;
-	if (lines->at > 0) {
+	if (lines->at > 0 && buf->data != NULL) {
 		memmove(buf->data, buf->data + lines->at, buf->size - lines->at);
 		buf->size -= lines->at;
 		lines->at = 0;
@@ -85,7 +85,7 @@ char *proc_lines_next(struct proc_lines *lines, size_t *length)
 		struct buf *buf = &lines->buf;
 		size_t have = buf->size - lines->at;
 		char *line = buf->data != NULL ? buf->data + lines->at : NULL;
-		char *newline = have > searched ? memchr(line + searched, '\n', have - searched) : NULL;
+		char *newline = line != NULL && have > searched ? memchr(line + searched, '\n', have - searched) : NULL;
 		if (newline != NULL) {
 			lines->at = (size_t)(newline + 1 - buf->data);
 			searched = 0;
@@ -106,7 +106,7 @@ char *proc_lines_next(struct proc_lines *lines, size_t *length)
 		if (read_more(lines))
 			continue;
 		have = buf->size - lines->at;
-		if (have == 0 || skipping)
+		if (have == 0 || buf->data == NULL || skipping)
 			return NULL;
 		buf->data[buf->size] = '\0'; // read_more keeps one byte free
 		line = buf->data + lines->at;

@@ -52,14 +52,14 @@ static bool read_pids(int dir_fd, struct procfs_ids *out)
 {
 	int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-	int pid, got;
+	int pid;
 
 	if (file == NULL) {
 		if (fd >= 0)
 			close(fd);
 		return false;
 	}
-	while ((got = fscanf(file, "%d", &pid)) == 1)
+	while (fscanf(file, "%d", &pid) == 1)
 		vec_push(&out->ids, pid);
 	bool good = !ferror(file); // EOPNOTSUPP in threaded cgroups
 	fclose(file);
@@ -124,7 +124,7 @@ static void make_usable(int fd)
 		return;
 	ssize_t got = read(type_fd, type, sizeof(type) - 1);
 	if (got > 0 && strncmp(type, "domain invalid", strlen("domain invalid")) == 0)
-		got = pwrite(type_fd, "threaded", strlen("threaded"), 0);
+		dprintf(type_fd, "threaded"); // if it is refused, moving a process in will say why
 	close(type_fd);
 }
 
@@ -297,7 +297,8 @@ static bool holds_only(const struct cgroup *cgroup, const int32_t *pids, size_t 
 		for (size_t k = 0; k < below.ids.count; k++)
 			vec_push(&family.ids, below.ids.data[k]);
 	}
-	qsort(family.ids.data, family.ids.count, sizeof(int32_t), compare_ids);
+	if (family.ids.count > 0)
+		qsort(family.ids.data, family.ids.count, sizeof(int32_t), compare_ids);
 	bool good = cgroup_pids(cgroup, &members);
 	for (size_t i = 0; good && i < members.ids.count; i++) {
 		const int32_t *member = &members.ids.data[i];

@@ -83,9 +83,10 @@ static bool own_path(const char *file, char *own, bool *is_v1, struct err *err)
 		bool v1;
 		line[strcspn(line, "\n")] = '\0';
 		const char *path = procfs_cgroup_line(line, &v1);
-		if (path == NULL || (found && !v1) || strlen(path) >= 4096)
+		size_t bytes = path != NULL ? strlen(path) + 1 : 0;
+		if (path == NULL || (found && !v1) || bytes > 4096)
 			continue;
-		strcpy(own, path);
+		memcpy(own, path, bytes);
 		*is_v1 = v1;
 		found = true;
 		if (v1)
@@ -225,7 +226,7 @@ bool cgroup_find_container(const char *prefix, char *path, size_t size, struct e
 	vec_release(&pids.ids);
 	bool good = found.count == 1 && strlen(found.data[0]) < size;
 	if (good) {
-		strcpy(path, found.data[0]);
+		memcpy(path, found.data[0], strlen(found.data[0]) + 1);
 	} else if (found.count == 0) {
 		err_set(err, STATUS_USAGE, "no container or pod whose ID begins with '%s' runs here", prefix);
 	} else {

@@ -5,6 +5,7 @@ ps=${PERFSAMPLE:-build/perfsample}
 dir=$(mktemp -d)
 n=0 failed=0
 pids=()
+# shellcheck disable=SC2317 # called by the trap
 finish() {
 	local p
 	for p in "${pids[@]-}"; do [ -n "$p" ] && kill -9 "$p" 2>/dev/null; done
