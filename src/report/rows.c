@@ -66,8 +66,9 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 		m->workload = workload_interval(m->samples, n, m->deff, m->blocks, conf, NULL);
 	}
 	m->supported = m->flags == 0;
-	m->worst_case.lo = loss_bounds(m->samples, n, event->missing, m->deff, m->blocks, conf).outer.lo;
-	m->worst_case.hi = loss_bounds(m->samples + m->truncated_elsewhere, n, event->missing, m->deff, m->blocks, conf).outer.hi;
+	m->worst_case = event->missing > 0 ? loss_bounds(m->samples, n, event->missing, m->deff, m->blocks, conf).outer : m->workload;
+	if (m->truncated_elsewhere > 0)
+		m->worst_case.hi = loss_bounds(m->samples + m->truncated_elsewhere, n, event->missing, m->deff, m->blocks, conf).outer.hi;
 }
 
 // The one range that is printed: the workload interval; the worst case where loss counts; with too few visits this run's, widened by loss.
@@ -124,7 +125,11 @@ static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 	row->tally_row = id;
 	row->sample_count = from->samples;
 	measure(b, &from->self, self, 0, &row->self);
-	measure(b, &from->total, total, b->tally.cut - from->cut, &row->total);
+	double cut = b->tally.cut - from->cut;
+	if (memcmp(self, total, sizeof(self)) == 0 && memcmp(&from->self, &from->total, sizeof(from->self)) == 0 && !(cut > 0))
+		row->total = row->self; // a leaf: most functions are
+	else
+		measure(b, &from->total, total, cut, &row->total);
 	row->flags = b->options->children ? row->total.flags : row->self.flags;
 	choose_shown(b, row);
 }

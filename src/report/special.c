@@ -4,6 +4,7 @@
 // binomial probabilities": deviance plus Stirling error keeps the relative error near 1e-13 at n = 1e7, where differences of lgamma lose 8 digits.
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "report/estimate.h"
 
@@ -71,23 +72,23 @@ static double beta_fraction(double x, double a, double b)
 	return f;
 }
 
-// Both tails at x, the smaller one with full relative accuracy, and the density.
-struct tails { double lower, upper, density; };
+// Both tails at x, the smaller one with full relative accuracy, the density and its logarithmic derivative.
+struct tails { double lower, upper, density, bend; };
 
 static struct tails beta_tails(double x, double a, double b)
 {
 	if (!(x > 0))
-		return (struct tails){ 0, 1, 0 };
+		return (struct tails){ 0, 1, 0, 0 };
 	if (x >= 1)
-		return (struct tails){ 1, 0, 0 };
+		return (struct tails){ 1, 0, 0, 0 };
 	double y = 1 - x, prefactor = beta_prefactor(x, y, a, b);
-	double density = prefactor * a * b / ((a + b) * x * y);
+	double density = prefactor * a * b / ((a + b) * x * y), bend = (a - 1) / x - (b - 1) / y;
 	if (x <= (a + 1) / (a + b + 2)) {
 		double lower = prefactor * b / (a + b) * beta_fraction(x, a, b);
-		return (struct tails){ lower, 1 - lower, density };
+		return (struct tails){ lower, 1 - lower, density, bend };
 	}
 	double upper = prefactor * a / (a + b) * beta_fraction(y, b, a);
-	return (struct tails){ 1 - upper, upper, density };
+	return (struct tails){ 1 - upper, upper, density, bend };
 }
 
 double beta_cdf(double x, double a, double b)
@@ -97,7 +98,14 @@ double beta_cdf(double x, double a, double b)
 
 typedef struct tails tails_fn(double x, double a, double b);
 
-// x with lower tail p (upper tail q = 1 - p): Newton inside a bracket, on the smaller tail. The bracket halves in the logarithm
+// Halley's step towards a zero error: cubic, with the density's derivative at hand.
+static double halley(double x, double error, const struct tails *t)
+{
+	double newton = error / t->density, damp = 1 - newton * t->bend / 2;
+	return x - newton / fmax(0.5, fmin(2, damp));
+}
+
+// x with lower tail p (upper tail q = 1 - p), by the smaller tail, inside a bracket. The bracket halves in the logarithm
 // while it spans magnitudes: a lower limit can be 1e-100. `hi` may be infinite.
 static double invert(tails_fn *tails, double p, double q, double a, double b, double start, double hi)
 {
@@ -111,8 +119,9 @@ static double invert(tails_fn *tails, double p, double q, double a, double b, do
 			hi = x;
 		else
 			lo = x;
-		double next = t.density > 0 ? x - error / t.density : NAN;
-		if (!(next > lo && next < hi)) {
+		double next = t.density > 0 ? halley(x, error, &t) : NAN;
+		bool inside = next > lo && next < hi;
+		if (!inside) {
 			if (isinf(hi))
 				next = 2 * x;
 			else if (lo == 0)
@@ -120,11 +129,24 @@ static double invert(tails_fn *tails, double p, double q, double a, double b, do
 			else
 				next = hi / lo > 4 ? sqrt(lo) * sqrt(hi) : lo + (hi - lo) / 2;
 		}
-		if (fabs(next - x) <= 2e-16 * fabs(x) || (!isinf(hi) && hi - lo <= 4e-16 * hi))
+		// A step this small leaves an error of its third power in standard deviations, of which x has at most some thousands.
+		if ((inside && fabs(next - x) <= 1e-9 * fabs(x)) || (!isinf(hi) && hi - lo <= 4e-16 * hi))
 			return next;
 		x = next;
 	}
 	return x;
+}
+
+// Abramowitz & Stegun 26.5.22: within about a thousandth of a standard deviation where a and b are not small.
+static double beta_start(double p, double a, double b)
+{
+	if (a < 1 || b < 1)
+		return a / (a + b);
+	double y = -normal_quantile(p), lambda = (y * y - 3) / 6, u = 1 / (2 * a - 1), v = 1 / (2 * b - 1), h = 2 / (u + v);
+	if (!(h + lambda > 0))
+		return a / (a + b);
+	double w = y * sqrt(h + lambda) / h - (v - u) * (lambda + 5.0 / 6 - 2 / (3 * h)), x = a / (a + b * exp(2 * w));
+	return x > 0 && x < 1 ? x : a / (a + b);
 }
 
 double beta_quantile(double p, double a, double b)
@@ -133,7 +155,7 @@ double beta_quantile(double p, double a, double b)
 		return 0;
 	if (p >= 1)
 		return 1;
-	return invert(beta_tails, p, 1 - p, a, b, a / (a + b), 1);
+	return invert(beta_tails, p, 1 - p, a, b, beta_start(p, a, b), 1);
 }
 
 double normal_cdf(double z)
@@ -211,9 +233,9 @@ static struct tails gamma_tails(double x, double a, double unused)
 {
 	(void)unused;
 	if (!(x > 0))
-		return (struct tails){ 0, 1, 0 };
+		return (struct tails){ 0, 1, 0, 0 };
 	double prefactor = exp(-stirling_error(a) - deviance(a, x)) / sqrt(TWO_PI * a); // x^a e^-x / gamma(a + 1)
-	double density = prefactor * a / x;
+	double density = prefactor * a / x, bend = (a - 1) / x - 1;
 	if (x < a + 1) { // series, DLMF 8.7.1
 		double sum = 1, term = 1;
 		for (double n = a + 1; term > sum * 1e-17; n++) {
@@ -221,7 +243,7 @@ static struct tails gamma_tails(double x, double a, double unused)
 			sum += term;
 		}
 		double lower = prefactor * sum;
-		return (struct tails){ lower, 1 - lower, density };
+		return (struct tails){ lower, 1 - lower, density, bend };
 	}
 	const double tiny = 1e-300; // continued fraction, DLMF 8.9.2, by Lentz
 	double b = x + 1 - a, c = 1 / tiny, d = 1 / b, f = d;
@@ -237,7 +259,7 @@ static struct tails gamma_tails(double x, double a, double unused)
 			break;
 	}
 	double upper = prefactor * a * f;
-	return (struct tails){ 1 - upper, upper, density };
+	return (struct tails){ 1 - upper, upper, density, bend };
 }
 
 double chi2_upper(double x, double df)
