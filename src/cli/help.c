@@ -13,10 +13,12 @@ static void wrap(struct buf *out, const char *text, size_t indent, size_t width)
 	size_t column = indent;
 	for (const char *at = text; *at != '\0';) {
 		size_t length = strcspn(at, " \n");
+		while (indent + length > width && memrchr(at, ',', length - 1) != NULL) // a list too long for a line is cut behind a comma
+			length = (size_t)((const char *)memrchr(at, ',', length - 1) - at) + 1;
 		if (column > indent && column + 1 + length > width) {
 			buf_printf(out, "\n%*s", (int)indent, "");
 			column = indent;
-		} else if (column > indent) {
+		} else if (column > indent && at[-1] == ' ') {
 			buf_byte(out, ' ');
 			column++;
 		}
@@ -27,7 +29,7 @@ static void wrap(struct buf *out, const char *text, size_t indent, size_t width)
 			buf_printf(out, "\n%*s", at[1] != '\n' && at[1] != '\0' ? (int)indent : 0, "");
 			column = indent;
 		}
-		if (*at != '\0')
+		if (*at == ' ' || *at == '\n')
 			at++;
 	}
 	buf_byte(out, '\n');

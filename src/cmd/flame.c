@@ -72,22 +72,44 @@ static void counted(struct buf *out, const char *before, double count, double wh
 		buf_printf(out, " (%.2f%%)", 100 * count / whole);
 }
 
-// What was recorded: the command, or the process.
+// The words of the recorded command: those behind "--", or behind a recorder's own options that need none.
+static size_t command_start(const struct profile *profile)
+{
+	const struct profile_meta *meta = &profile->meta;
+	for (size_t i = 0; i < meta->argv.count; i++)
+		if (strcmp(profile_text(profile, meta->argv.data[i]), "--") == 0)
+			return i + 1;
+	return meta->argv.count;
+}
+
+// The comm that most samples have.
+static const char *busiest_comm(const struct profile *profile)
+{
+	struct hash_map counts = { 0 };
+	uint32_t best = 0, most = 0;
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const struct profile_sample *s = &profile->samples.data[i];
+		uint32_t count = s->is_idle ? 0 : ++*hash_map_put(&counts, s->comm, 0, NULL);
+		if (count > most)
+			most = count, best = s->comm;
+	}
+	hash_map_release(&counts);
+	return profile_text(profile, best);
+}
+
+// What was recorded: the command, the process, or the busiest one.
 static void title_text(const struct profile *profile, struct buf *out)
 {
 	const struct profile_meta *meta = &profile->meta;
-	const char *kind = profile_text(profile, meta->target_kind), *comm = profile_text(profile, meta->target_comm);
-	bool is_command = strcmp(kind, "command") == 0 || (*kind == '\0' && meta->argv.count > 0);
-	if (is_command || (*comm == '\0' && meta->argv.count > 0)) {
-		for (size_t i = 0; i < meta->argv.count && out->size < 160; i++)
-			buf_printf(out, "%s%s", i > 0 ? " " : "", profile_text(profile, meta->argv.data[i]));
-	} else if (*comm != '\0') {
-		buf_string(out, comm);
-		if (meta->target_ids.count == 1)
-			buf_printf(out, "[%d]", meta->target_ids.data[0]);
-	} else {
+	const char *comm = profile_text(profile, meta->target_comm);
+	for (size_t i = command_start(profile); i < meta->argv.count && out->size < 120; i++)
+		buf_printf(out, "%s%s", out->size > 0 ? " " : "", profile_text(profile, meta->argv.data[i]));
+	if (out->size == 0)
+		buf_string(out, *comm != '\0' ? comm : busiest_comm(profile));
+	if (out->size == 0)
 		buf_string(out, "Flame graph");
-	}
+	if (meta->target_ids.count == 1 && command_start(profile) == meta->argv.count)
+		buf_printf(out, "[%d]", meta->target_ids.data[0]);
 }
 
 static void window_text(const struct profile *profile, const struct report *report, struct buf *out)

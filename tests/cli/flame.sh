@@ -1,0 +1,81 @@
+#!/bin/bash
+# flame: one file that needs nothing else, well-formed, with the figures it stands on.
+. "$(dirname "$0")/tap.sh"
+small=$fixtures/small.data
+
+ps flame -i "$small" -o "$work/f.svg"
+is $status 0 "drawn"
+like "$err" "wrote $work/f.svg" "and said"
+svg=$(cat "$work/f.svg")
+samples=$("$perfsample" fold -i "$small" | awk '{ n += $NF } END { print n }')
+like "$svg" "<text class=\"title\"[^>]*>./small</text>" "the title is what was recorded"
+like "$svg" "<text class=\"sub\"[^>]*>$samples samples of cpu-clock, one per 1\.295 ms · lost 0 \(0\.00%\) · 0\.[0-9] s from 20[0-9-]+ [0-9:]+Z on " "the subtitle: samples, loss, window"
+like "$svg" 'stacks complete [0-9]+ \([0-9.]+%\)' "and how far the stacks reach"
+like "$svg" "<title>all$" "a box for all"
+like "$svg" '<title>spin$' "functions"
+like "$svg" 'class="f i i[0-9]+".*<title>spin$' "an inlined function looks like one"
+like "$svg" 'class="f k k[0-9]+"' "a kernel function too"
+like "$svg" '<title>a:b\\x1b\[31m&lt;/x&gt;\\x0a$' "a hostile name is text"
+unlike "$svg" "$(printf '\033')" "no control character"
+ps flame -i "$small" -o "$work/f.html" --inverted
+html=$(cat "$work/f.html")
+like "$html" "Content-Security-Policy\" content=\"default-src 'none'" "HTML: a policy that lets nothing in"
+unlike "$html" '(src|href)="?[a-z]*:?//' "HTML: nothing from elsewhere"
+python3 - "$work" <<'P'
+import re, sys, xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+tree = ET.parse(sys.argv[1] + "/f.svg")
+boxes = [g for g in tree.getroot().iter("{http://www.w3.org/2000/svg}g") if g.get("class", "").startswith("f ")]
+total = int(tree.getroot().get("data-total"))
+own = sum(int(g.get("data-o", 0)) for g in boxes)
+print("own", own, "total", total)
+assert boxes and own <= total and own >= 0.99 * total
+class P(HTMLParser):
+    stack = []
+    def handle_starttag(self, tag, attrs):
+        assert not any(k.startswith("on") or k == "style" for k, v in attrs), attrs
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+P().feed(open(sys.argv[1] + "/f.html").read())
+P
+ok $? "SVG is well-formed XML, its boxes' own samples are all; HTML has no inline handlers or styles"
+is "$(stat -c %a "$work/f.svg")" 600 "not for others to read"
+ps flame -i "$small" -o "$work/f.png"
+is $status 2 "another ending: status 2"
+like "$err" 'f.png ends neither in .svg nor in .html' "and why"
+ps flame -i "$small" -o -
+like "$out" '^<svg ' "-o - writes SVG to standard output"
+is "$err" "" "and says nothing"
+ps flame -i "$small" -o - --reverse
+like "$out" 'data-d="1"[^>]*><title>spin$' "--reverse merges from the leaf"
+ps flame -i "$small" -o - --width 800 --title 'A <title>' --colors cool
+like "$out" 'width="800".*data-width="800"' "--width"
+like "$out" '>A &lt;title&gt;</text>' "--title"
+for wrong in "--width 10" "--width x" "--colors pink"; do
+	# shellcheck disable=SC2086
+	ps flame -i "$small" -o - $wrong
+	is $status 2 "$wrong is refused"
+done
+ps flame -i "$small" -o - -c small
+unlike "$out" 'a:b' "-c keeps one command"
+ps flame -i "$small" -o - -c nobody
+is $status 0 "no sample left: an empty graph"
+like "$out" '>0 samples of cpu-clock' "that says so"
+
+tool=$(dirname "$perfsample")/flamegraph
+is "$("$perfsample" fold -i "$small" | "$tool" --title T --subtitle S | grep -c '<title>spin$')" "$(grep -c '<title>spin$' <<<"$svg")" "the renderer alone draws what fold writes"
+echo 'a;b' | "$tool" 2>"$work/err" >/dev/null
+is "$?/$(cat "$work/err")" "4/perfsample: flamegraph: line 1: expected 'frame;frame;frame COUNT'" "it names the line that is not folded"
+"$tool" --help | grep -q 'usage: flamegraph'
+ok $? "it has --help"
+if command -v chromium >/dev/null; then
+	sed 's|</svg>$|<script><![CDATA[const i=document.querySelector("input");i.value="spin";i.dispatchEvent(new Event("input"));document.querySelectorAll("g.f")[3].dispatchEvent(new MouseEvent("click",{bubbles:true}));]]></script></svg>|' "$work/f.svg" >"$work/driven.svg"
+	timeout 60 chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync \
+		--user-data-dir="$work/chromium" --virtual-time-budget=1000 --dump-dom "file://$work/driven.svg" >"$work/dom" 2>/dev/null
+	like "$(cat "$work/dom")" '<span class="share" role="status">[0-9.]+% matched' "in a browser: search tells the matched share"
+	like "$(cat "$work/dom")" 'class="f[^"]* hit"' "and marks what matched"
+	unlike "$(cat "$work/dom")" '<button[^>]*hidden' "a click zooms: the way back is offered"
+else
+	skip "chromium is not installed" "search and zoom in a browser"
+fi
+done_testing

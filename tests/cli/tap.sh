@@ -1,0 +1,52 @@
+# Sourced by the tests of the command line: TAP lines from shell. PERFSAMPLE is the program; each test works in a directory of its own.
+# shellcheck shell=bash
+set -u
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+perfsample=${PERFSAMPLE:-$root/build/perfsample}
+fixtures=$root/tests/fixtures
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tap_count=0 tap_failed=0
+
+ok() { # STATUS NAME…: a check that went well when STATUS is 0
+	local status=$1
+	shift
+	tap_count=$((tap_count + 1))
+	[ "$status" -eq 0 ] || { printf 'not '; tap_failed=1; }
+	printf 'ok %d - %s\n' "$tap_count" "$*"
+	return "$status"
+}
+is() { # GOT WANTED NAME…
+	local got=$1 wanted=$2
+	shift 2
+	[ "$got" = "$wanted" ]
+	ok $? "$@" || printf '#   got    %q\n#   wanted %q\n' "${got:0:400}" "${wanted:0:400}"
+}
+like() { # TEXT PATTERN(extended) NAME…
+	local text=$1 pattern=$2
+	shift 2
+	grep -q -E -e "$pattern" <<<"$text"
+	ok $? "$@" || printf '#   %q\n#   is not like %s\n' "${text:0:600}" "$pattern"
+}
+unlike() {
+	local text=$1 pattern=$2
+	shift 2
+	! grep -q -E -e "$pattern" <<<"$text"
+	ok $? "$@" || printf '#   %q\n#   is like %s\n' "$(grep -m 3 -E -e "$pattern" <<<"$text" | cut -c1-300)" "$pattern"
+}
+skip() { # REASON NAME…
+	local reason=$1
+	shift
+	tap_count=$((tap_count + 1))
+	echo "ok $tap_count - $* # SKIP $reason"
+}
+# ps ARGS…: runs perfsample; out, err and status tell what it did.
+ps() {
+	status=0
+	out=$("$perfsample" "$@" 2>"$work/err") || status=$?
+	err=$(cat "$work/err")
+}
+done_testing() {
+	echo "1..$tap_count"
+	exit $tap_failed
+}
