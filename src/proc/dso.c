@@ -4,6 +4,10 @@
 
 static const char deleted_suffix[] = " (deleted)"; // fs/d_path.c
 
+// How many files of one name are compared one by one. Programs that map thousands of files under one name (memfd) have inodes to
+// be found by.
+enum { SAME_NAME_LIMIT = 64 };
+
 static bool starts_with(const char *s, const char *prefix)
 {
 	return strncmp(s, prefix, strlen(prefix)) == 0;
@@ -42,48 +46,91 @@ static bool same_file(const struct dso *a, const struct dso *b)
 	return both_ids || both_inodes || a->deleted == b->deleted;
 }
 
-// What the row did not know yet and the key does.
-static void learn(struct dso *row, const struct dso *key)
+// What the row did not know yet and the key does; whether it can be found by more now.
+static bool learn(struct dso *row, const struct dso *key)
 {
-	if (row->build_id.size == 0)
+	bool new_id = row->build_id.size == 0 && key->build_id.size > 0, new_inode = !has_inode(row) && has_inode(key);
+	if (new_id)
 		row->build_id = key->build_id;
-	if (!has_inode(row)) {
+	if (new_inode) {
 		row->major = key->major;
 		row->minor = key->minor;
 		row->inode = key->inode;
 		row->inode_generation = key->inode_generation;
 	}
 	row->deleted |= key->deleted;
+	return new_id || new_inode;
+}
+
+static bool is_row(const struct dso *row, const struct dso *key, const char *path, size_t length)
+{
+	return row->kind == key->kind && row->pid == key->pid && strncmp(row->path, path, length) == 0 && row->path[length] == '\0' && same_file(row, key);
+}
+
+static uint64_t with_build_id(uint64_t name, const struct build_id *id)
+{
+	return hash_pair(name + 1, hash_bytes(id->bytes, id->size));
+}
+
+static uint64_t with_inode(uint64_t name, const struct dso *dso)
+{
+	return hash_pair(name + 2, hash_pair(dso->inode, (uint64_t)dso->major << 32 | dso->minor));
+}
+
+// The row is found by what it has: the newest one is meant where generations of an inode differ.
+static void index_row(struct dso_table *table, uint64_t name, uint32_t id)
+{
+	const struct dso *row = &table->rows.data[id];
+	if (row->build_id.size > 0)
+		*hash_map_put(&table->by_identity, with_build_id(name, &row->build_id), id, NULL) = id;
+	if (has_inode(row))
+		*hash_map_put(&table->by_identity, with_inode(name, row), id, NULL) = id;
+}
+
+// The row of that file: by build ID or inode at once, else among those of its name that have other evidence or none.
+static uint32_t find_row(const struct dso_table *table, uint64_t name, const struct dso *key, const char *path, size_t length)
+{
+	const uint32_t *direct[2] = {
+		key->build_id.size > 0 ? hash_map_get(&table->by_identity, with_build_id(name, &key->build_id)) : NULL,
+		has_inode(key) ? hash_map_get(&table->by_identity, with_inode(name, key)) : NULL,
+	};
+	for (size_t i = 0; i < 2; i++)
+		if (direct[i] != NULL && is_row(&table->rows.data[*direct[i]], key, path, length))
+			return *direct[i];
+	const uint32_t *first = hash_map_get(&table->by_identity, name);
+	uint32_t id = first != NULL ? *first : DSO_NONE;
+	for (unsigned steps = 0; id != DSO_NONE && steps < SAME_NAME_LIMIT; steps++, id = table->next.data[id])
+		if (is_row(&table->rows.data[id], key, path, length))
+			return id;
+	return DSO_NONE;
 }
 
 uint32_t dso_intern(struct dso_table *table, const struct dso *given)
 {
 	struct dso key = *given;
-	bool cut;
+	bool cut, is_new;
 	size_t length = plain_length(given->path, &cut);
 	key.deleted |= cut;
 	if (key.kind != DSO_ANON && key.kind != DSO_VDSO)
 		key.pid = 0;
 
-	bool is_new;
-	uint64_t hash = hash_pair(hash_bytes(given->path, length), (uint64_t)key.pid << 8 | (uint64_t)key.kind);
-	uint32_t *first = hash_map_put(&table->by_identity, hash, (uint32_t)table->rows.count, &is_new);
-	uint32_t last = DSO_NONE;
-	for (uint32_t i = is_new ? DSO_NONE : *first; i != DSO_NONE; i = table->next.data[i]) {
-		struct dso *row = &table->rows.data[i];
-		if (row->kind == key.kind && row->pid == key.pid && strncmp(row->path, given->path, length) == 0 &&
-		    row->path[length] == '\0' && same_file(row, &key)) {
-			learn(row, &key);
-			return i;
-		}
-		last = i;
+	uint64_t name = hash_pair(hash_bytes(given->path, length), (uint64_t)key.pid << 8 | (uint64_t)key.kind);
+	uint32_t id = find_row(table, name, &key, given->path, length);
+	if (id != DSO_NONE) {
+		if (learn(&table->rows.data[id], &key))
+			index_row(table, name, id);
+		return id;
 	}
-	uint32_t id = (uint32_t)table->rows.count;
+	id = (uint32_t)table->rows.count;
 	key.path = arena_string(&table->arena, given->path, length);
 	vec_push(&table->rows, key);
 	vec_push(&table->next, DSO_NONE);
-	if (last != DSO_NONE)
-		table->next.data[last] = id;
+	uint32_t first = *hash_map_put(&table->by_identity, name, id, &is_new);
+	if (!is_new) { // behind the first, which keeps its place
+		table->next.data[id] = table->next.data[first];
+		table->next.data[first] = id;
+	}
+	index_row(table, name, id);
 	return id;
 }
 

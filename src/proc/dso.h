@@ -35,8 +35,8 @@ enum { DSO_NONE = 0xffffffff };
 struct dso_table {
 	struct arena arena;
 	VEC(struct dso) rows;
-	VEC(uint32_t) next; // of each row, the next one of the same name and kind; DSO_NONE: last
-	struct hash_map by_identity; // hash of name, kind and pid to the first row
+	VEC(uint32_t) next; // of each row, another one of the same name and kind; DSO_NONE: last
+	struct hash_map by_identity; // hash of name, kind and pid to the first row; of these with inode or build ID to that row
 };
 
 void dso_table_release(struct dso_table *table);

@@ -46,8 +46,9 @@ struct spaces {
 	VEC(uint32_t) free_processes, free_threads;
 	struct hash_map by_pid, by_tid;
 	VEC(struct death) deaths; // in the order of records
+	struct maps_pool *pool;
 	struct maps *empty;
-	uint32_t generation;
+	uint64_t refused;
 };
 
 // ---------------------------------------------------------------- processes and threads
@@ -56,7 +57,8 @@ struct spaces *spaces_new(void)
 {
 	struct spaces *spaces = NEW(struct spaces);
 	intern_init(&spaces->names);
-	spaces->empty = maps_new(&spaces->generation, 0);
+	spaces->pool = maps_pool_new();
+	spaces->empty = maps_new(spaces->pool, 0);
 	return spaces;
 }
 
@@ -160,6 +162,7 @@ void spaces_free(struct spaces *spaces)
 		if (spaces->processes.data[i] != NULL)
 			forget_process(spaces, spaces->processes.data[i]);
 	maps_release(spaces->empty);
+	maps_pool_release(spaces->pool);
 	vec_release(&spaces->processes);
 	vec_release(&spaces->threads);
 	vec_release(&spaces->free_processes);
@@ -180,6 +183,14 @@ struct dso_table *spaces_dsos(struct spaces *spaces)
 struct intern *spaces_names(struct spaces *spaces)
 {
 	return &spaces->names;
+}
+
+static struct maps *change(struct spaces *spaces, struct maps *maps, uint64_t start, uint64_t end, const struct mapping *put)
+{
+	bool refused = false;
+	maps = maps_replace(maps, start, end, put, &refused);
+	spaces->refused += refused;
+	return maps;
 }
 
 static void set_maps(struct process_entry *entry, struct maps *maps)
@@ -264,7 +275,7 @@ static struct maps *map_anonymous(struct spaces *spaces, struct maps *maps, stru
 		if (at < gap_end) {
 			struct mapping piece = mapping_from(&put, at);
 			piece.end = gap_end;
-			maps = maps_replace(&spaces->generation, maps, at, gap_end, &piece);
+			maps = change(spaces, maps, at, gap_end, &piece);
 		}
 		at = next;
 	}
@@ -283,7 +294,7 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 	if (kernel || synthesized)
 		process->process.maps_known = true;
 	if ((m->protection & PROT_EXEC) == 0 && !kernel) {
-		process->process.maps = maps_replace(&spaces->generation, process->process.maps, m->start, end, NULL);
+		process->process.maps = change(spaces, process->process.maps, m->start, end, NULL);
 		return SPACE_MAPPED;
 	}
 	struct dso key = {
@@ -294,7 +305,7 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 	if (key.kind == DSO_ANON)
 		process->process.maps = map_anonymous(spaces, process->process.maps, put);
 	else
-		process->process.maps = maps_replace(&spaces->generation, process->process.maps, put.start, put.end, &put);
+		process->process.maps = change(spaces, process->process.maps, put.start, put.end, &put);
 	return SPACE_MAPPED;
 }
 
@@ -310,13 +321,13 @@ static enum space_change apply_ksymbol(struct spaces *spaces, const struct recor
 		// Only what a KSYMBOL put there: the end of a symbol inside the kernel's own text must not tear it.
 		if (m == NULL || m->start != symbol->addr || dso_get(&spaces->dsos, m->dso)->kind != DSO_SPECIAL)
 			return SPACE_NONE;
-		kernel->process.maps = maps_replace(&spaces->generation, kernel->process.maps, m->start, m->end, NULL);
+		kernel->process.maps = change(spaces, kernel->process.maps, m->start, m->end, NULL);
 		return SPACE_MAPPED;
 	}
 	struct dso key = { .path = symbol->name, .kind = DSO_SPECIAL };
 	struct mapping put = { .start = symbol->addr, .end = end, .pgoff = symbol->addr, .dso = dso_intern(&spaces->dsos, &key),
 		.protection = PROT_READ | PROT_EXEC };
-	kernel->process.maps = maps_replace(&spaces->generation, kernel->process.maps, put.start, put.end, &put);
+	kernel->process.maps = change(spaces, kernel->process.maps, put.start, put.end, &put);
 	return SPACE_MAPPED;
 }
 
@@ -499,6 +510,16 @@ void spaces_reap(struct spaces *spaces, uint64_t before_ns)
 			spaces->deaths.data[kept++] = death;
 	}
 	spaces->deaths.count = kept;
+}
+
+uint64_t spaces_refused_mappings(const struct spaces *spaces)
+{
+	return spaces->refused;
+}
+
+void spaces_limit_bytes(struct spaces *spaces, uint64_t bytes)
+{
+	spaces->pool->limit_bytes = bytes;
 }
 
 static int by_pid(const void *a, const void *b)

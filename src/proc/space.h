@@ -24,6 +24,7 @@ struct maps {
 	uint32_t references;
 	uint32_t generation; // unique to this content within its `struct spaces`: caches keyed by it need no further care
 	uint32_t count, capacity;
+	struct maps_pool *pool; // internal
 	struct mapping items[];
 };
 
@@ -74,6 +75,9 @@ void spaces_forget_maps(struct spaces *spaces, int32_t pid);
 void spaces_forget_process(struct spaces *spaces, int32_t pid);
 // Exited processes are kept until this is called with a time they died before (bounded state; pids are reused).
 void spaces_reap(struct spaces *spaces, uint64_t before_ns);
+// Mappings not applied because a process had more than 65,536, or all together more than a GiB (a broken or hostile file).
+uint64_t spaces_refused_mappings(const struct spaces *spaces);
+void spaces_limit_bytes(struct spaces *spaces, uint64_t bytes); // another limit than a GiB
 // Calls `visit` for each process in ascending pid.
 void spaces_each_process(struct spaces *spaces, void (*visit)(struct process *process, void *context), void *context);
 

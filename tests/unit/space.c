@@ -258,6 +258,35 @@ static void test_kernel(void)
 	is_u64(map_as(0, 0x1000, 0x2000, 0, "[guest.kernel.kallsyms]", PROT_EXEC, PERF_RECORD_MISC_GUEST_KERNEL, true), SPACE_NONE, "a guest's addresses are not ours");
 }
 
+// What a broken or hostile file can say: more maps than any process has, and many processes that each changed them.
+static void test_limits(void)
+{
+	for (uint64_t i = 70000; i > 0; i--)
+		map(900, i << 13, (i << 13) + 4096, 0, "/bin/many");
+	is_u64(spaces_process(spaces, 900)->maps->count, 65536, "mappings of one process are bounded");
+	is_u64(spaces_refused_mappings(spaces), 70000 - 65536, "the others counted");
+	map_as(900, 0, UINT64_MAX, 0, "/data", PROT_READ, PERF_RECORD_MISC_USER, false);
+	is_u64(spaces_process(spaces, 900)->maps->count, 0, "a full one can still shrink");
+	for (uint64_t i = 1; i <= 60000; i++)
+		map(900, i << 13, (i << 13) + 4096, 0, "/bin/many");
+	uint64_t before = spaces_refused_mappings(spaces);
+	spaces_limit_bytes(spaces, 64 << 20);
+	for (int32_t i = 0; i < 100; i++) {
+		fork_as(60000 + i, 900, 60000 + i, 900, false);
+		map(60000 + i, 0x1000, 0x2000, 0, "/bin/one");
+	}
+	uint64_t refused = spaces_refused_mappings(spaces) - before;
+	ok(refused > 60 && refused < 90, "a hundred changed copies of 2 MB, 64 MB in all: %llu are refused", (unsigned long long)refused);
+	for (int32_t i = 0; i < 100; i++)
+		spaces_forget_process(spaces, 60000 + i);
+	before = spaces_refused_mappings(spaces);
+	fork_as(60000, 900, 60000, 900, false);
+	map(60000, 0x1000, 0x2000, 0, "/bin/one");
+	is_u64(spaces_refused_mappings(spaces), before, "what is freed can be used again");
+	spaces_forget_process(spaces, 60000);
+	spaces_forget_process(spaces, 900);
+}
+
 static void count_ascending(struct process *process, void *context)
 {
 	int32_t *last = context;
@@ -299,6 +328,7 @@ int main(void)
 	test_jit();
 	test_kernel();
 	test_storm();
+	test_limits();
 	spaces_free(spaces);
 	return tap_done();
 }
