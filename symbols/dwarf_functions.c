@@ -4,12 +4,17 @@
 
 #include "symbols/dwarf_internal.h"
 
+struct open_die {
+	uint32_t node;    // that encloses its children
+	bool in_function; // its children stand in a function, if only an abstract one
+};
+
 struct walk {
 	struct dwarf_unit *unit;
 	struct dwarf_functions *out;
 	struct bytes b;
-	VEC(uint32_t) open; // for each DIE whose children are being read: the node that encloses them
-	bool skips_types;   // types hold no code
+	VEC(struct open_die) open; // whose children are being read
+	bool skips_types;   // types outside functions hold no code
 	uint32_t node;      // that ranges are added to
 };
 
@@ -23,7 +28,8 @@ static bool is_codeless(uint16_t tag)
 	}
 }
 
-// In C and C++ compilers write the code of member functions outside the type; elsewhere (Rust) it may stand inside.
+// In C and C++ compilers write the code of member functions outside the type, but that of types local to a function (closures): gcc leaves
+// it inside. In other languages (Rust) it may stand inside any type.
 static bool is_c_family(uint16_t language)
 {
 	switch (language) {
@@ -107,13 +113,13 @@ static bool skip_to_sibling(struct walk *w, const struct abbrev *entry)
 	return true;
 }
 
-static bool may_skip_children(const struct walk *w, const struct abbrev *entry)
+static bool may_skip_children(const struct walk *w, const struct abbrev *entry, bool in_function)
 {
 	if (!entry->has_children || entry->sibling < 0)
 		return false;
 	if (is_codeless(entry->tag))
 		return true;
-	return w->skips_types && (entry->tag == DW_TAG_structure_type || entry->tag == DW_TAG_class_type || entry->tag == DW_TAG_union_type);
+	return w->skips_types && !in_function && (entry->tag == DW_TAG_structure_type || entry->tag == DW_TAG_class_type || entry->tag == DW_TAG_union_type);
 }
 
 static void walk_dies(struct walk *w)
@@ -129,15 +135,19 @@ static void walk_dies(struct walk *w)
 		const struct abbrev *entry = abbrev_find(w->unit->abbrevs, code);
 		if (entry == NULL)
 			return; // what follows cannot be read; what was read holds
-		uint32_t node = w->open.count > 0 ? w->open.data[w->open.count - 1] : SPAN_NONE;
-		if (entry->tag == DW_TAG_subprogram || entry->tag == DW_TAG_inlined_subroutine)
-			node = read_function(w, entry, die, node);
-		else if (may_skip_children(w, entry) && skip_to_sibling(w, entry))
+		struct open_die here = { .node = SPAN_NONE };
+		if (w->open.count > 0)
+			here = w->open.data[w->open.count - 1];
+		if (entry->tag == DW_TAG_subprogram || entry->tag == DW_TAG_inlined_subroutine) {
+			here.node = read_function(w, entry, die, here.node);
+			here.in_function = true;
+		} else if (may_skip_children(w, entry, here.in_function) && skip_to_sibling(w, entry)) {
 			continue;
-		else
+		} else {
 			skip_attributes(w, entry);
+		}
 		if (entry->has_children)
-			vec_push(&w->open, node);
+			vec_push(&w->open, here);
 	}
 }
 

@@ -38,6 +38,8 @@ struct symbolizer {
 	const struct symbol_provider *providers[PROVIDERS_LIMIT]; // by order
 	size_t provider_count;
 	bool symbols_only; // time is up
+	// Addresses are asked in order, so one symbol is met many times in a row.
+	struct { const char *name, *shown, *linkage; size_t length; } last;
 };
 
 const char *symbol_missing_text(enum symbol_missing missing)
@@ -252,8 +254,16 @@ static void compose(struct symbolizer *s, struct symbol_result *result, const st
 		frames[0].file = leaf->file != NULL ? kept(s, leaf->file, strlen(leaf->file)) : NULL;
 		frames[0].line = leaf->line;
 	}
-	if (hit->name != NULL)
-		frames[result->count - 1].name = shown(s, hit->name, hit->length);
+	if (hit->name != NULL) {
+		if (hit->name != s->last.name || hit->length != s->last.length) {
+			s->last.name = hit->name;
+			s->last.length = hit->length;
+			s->last.linkage = kept(s, hit->name, hit->length);
+			s->last.shown = shown(s, hit->name, hit->length);
+		}
+		frames[result->count - 1].name = s->last.shown;
+		result->linkage_name = s->last.linkage;
+	}
 	result->frames = frames;
 	result->has_source = chain->count > 0;
 }
@@ -278,7 +288,6 @@ static const struct symbol_result *resolve(struct symbolizer *s, struct entry *e
 	compose(s, result, &hit, &chain);
 	if (found) {
 		result->symbol_start = image_address(entry, hit.start);
-		result->linkage_name = kept(s, hit.name, hit.length);
 		result->module = hit.module != NULL ? kept(s, hit.module, hit.module_length) : NULL;
 	} else {
 		result->missing = has_addr ? entry->module.missing : SYMBOL_NOT_COVERED;

@@ -42,6 +42,7 @@ static const char cpp_source[] =
 	"namespace ns { struct thing { int v; thing(int x) : v(x * 3) {} ~thing() { v = 0; } bool operator<(const thing &o) const { return v < o.v; } }; }\n"
 	"namespace { template<class T> T twice(T t) { return t + t; } }\n"
 	"static int total;\n"
+	"template<class F> __attribute__((noinline)) static int call(F f, int x) { return f(x) + f(x + 1); }\n"
 	"__attribute__((noinline)) void outer(std::vector<ns::thing> &v)\n"
 	"{\n"
 	"	std::sort(v.begin(), v.end());\n"
@@ -49,6 +50,7 @@ static const char cpp_source[] =
 	"	for (auto &t : v) m[std::to_string(t.v)] += twice(t.v);\n"
 	"	auto f = [&](int k) { for (auto &e : m) total += e.second * k; };\n"
 	"	f(3); f(total);\n"
+	"	total += call([&](int y) { int q = 0; for (int i = 0; i < y; i++) q += twice(i) ^ total; return q; }, total);\n"
 	"}\n"
 	"int main(int argc, char **) { std::vector<ns::thing> v; for (int i = 0; i < argc * 9; i++) v.push_back(i ^ 5); outer(v); return total & 1; }\n";
 
@@ -280,7 +282,7 @@ enum { LLVM = 1, ELFUTILS = 2 };
 // unit, and skips units without .debug_aranges.)
 static void build(const char *what, const char *command, unsigned oracles)
 {
-	if (!shell("rm -f t && %s 2>compile.err", command)) {
+	if (!shell("rm -f t && { %s; } 2>compile.err", command)) {
 		skip("not built here", "%s", what);
 		return;
 	}
@@ -293,7 +295,7 @@ static void build(const char *what, const char *command, unsigned oracles)
 
 static void build_cpp(const char *what, const char *command)
 {
-	if (!shell("rm -f t && %s 2>compile.err", command))
+	if (!shell("rm -f t && { %s; } 2>compile.err", command))
 		skip("not built here", "%s", what);
 	else
 		against_llvm(what, scratch_path("t"));
@@ -405,6 +407,7 @@ int main(void)
 	build("clang, 32 bits", "clang -m32 -O2 -g -o t t.c", LLVM);
 	build_cpp("g++ -O2", "g++ -O2 -g -o t t.cc");
 	build_cpp("g++ -O2, DWARF 4", "g++ -O2 -gdwarf-4 -o t t.cc");
+	build_cpp("g++, code inside local types", "g++ -O1 -g -fno-inline -o t t.cc"); // gcc puts a closure's code into its type
 	build_cpp("g++ -O2, LTO", "g++ -O2 -g -flto -o t t.cc");
 	build_cpp("g++ -O2, type units", "g++ -O2 -g -fdebug-types-section -o t t.cc");
 	build_cpp("g++ -O2, dwz", "g++ -O2 -g -o t0 t.cc && dwz -o t t0");

@@ -237,6 +237,85 @@ static void many_at_once(void)
 	image_release(image);
 }
 
+// A program with enough compressed DWARF to be worth keeping in the clear.
+static void section_cache(void)
+{
+	FILE *f = fopen(scratch_path("big.c"), "w");
+	for (int i = 0; i < 2500; i++)
+		fprintf(f, "struct s%d { int a%d; double b%d[%d]; struct s%d *next; }; static inline __attribute__((always_inline)) int inner%d(struct s%d *p, int x) "
+		        "{ p->a%d += x; return p->b%d[0] > x; }\nint fn%d(struct s%d *p, int x) { return inner%d(p, x) + x; }\n", i, i, i, i % 7 + 1, i, i, i, i, i, i, i, i);
+	fclose(f);
+	if (!shell("gcc -O1 -g -gz=zlib -shared -fPIC -o big.so big.c -Wl,--build-id")) {
+		skip("no gcc with -gz", "the cache of decompressed sections");
+		return;
+	}
+	struct symbolizer_options cached = options;
+	cached.no_cache = false;
+	setenv("XDG_CACHE_HOME", scratch_path("cache"), 1);
+	uint64_t at, size;
+	struct looked l;
+	nm(scratch_path("big.so"), "fn2321", &at, &size);
+	static const char *const what[] = { "made", "used", "damaged since this start: not noticed, harmless", "damaged before this start: made again",
+	                                    "cut short: made again", "another's directory: not used" };
+	for (int round = 0; round < 6; round++) {
+		if (round == 2) // in the middle of .debug_info
+			shell("printf '\\377\\377\\377\\377' | dd of=$(ls cache/perfsample/sections-1/*) bs=1 seek=300000 conv=notrunc 2>/dev/null");
+		if (round == 3) // as if written before the host started
+			shell("sed -i \"s/$(cat /proc/sys/kernel/random/boot_id)/00000000-0000-0000-0000-000000000000/\" cache/perfsample/sections-1/*");
+		if (round == 4)
+			shell("truncate -s 500000 cache/perfsample/sections-1/*");
+		if (round == 5)
+			shell("rm cache/perfsample/sections-1/*; chmod 777 cache/perfsample/sections-1");
+		bool good = look(&l, scratch_path("big.so"), &cached), entry = false;
+		size_t deepest = 0;
+		for (uint64_t i = 0; good && i < size; i++) {
+			const struct symbol_result *r = at_vaddr(&l, at + i);
+			deepest = r->count > deepest ? r->count : deepest;
+			good &= strcmp(r->frames[r->count - 1].name, "fn2321") == 0 && (round == 2 || r->count == 1 || strcmp(r->frames[0].name, "inner2321") == 0);
+		}
+		look_end(&l);
+		entry = shell("test -s cache/perfsample/sections-1/*");
+		ok(good && (deepest == 2 || round == 2) && entry == (round < 5), "decompressed sections: %s", what[round]);
+	}
+	ok(shell("test $(ls -ld cache/perfsample | cut -c1-10) = drwx------"), "the directory is the user's alone");
+	cached.no_cache = true;
+	shell("rm -r cache");
+	look(&l, scratch_path("big.so"), &cached);
+	(void)at_vaddr(&l, at);
+	look_end(&l);
+	ok(!shell("test -e cache"), "no_cache keeps nothing");
+	unsetenv("XDG_CACHE_HOME");
+}
+
+// Files found by others' fuzzers: opened, asked at many addresses.
+static void corpus_of_broken_files(void)
+{
+	const char *path = corpus_file("corpus/elf/expected.json");
+	if (path == NULL) {
+		skip("no corpus", "broken files");
+		return;
+	}
+	char command[8192], name[4096];
+	snprintf(command, sizeof(command), "find '%.*s' -type f ! -name '*.json' ! -name '*.gz' ! -name '*.md'", (int)(strlen(path) - strlen("expected.json")), path);
+	FILE *f = popen(command, "r");
+	unsigned files = 0, asked = 0;
+	while (fgets(name, sizeof(name), f) != NULL) {
+		name[strcspn(name, "\n")] = '\0';
+		struct image *image;
+		files++;
+		if (!image_open_path(&image, name, NULL))
+			continue;
+		struct symbolizer *s = symbolizer_new(&options);
+		uint32_t id = symbolizer_image(s, &(struct symbol_image){ .path = name, .image = image, .map_fd = -1 });
+		for (uint64_t a = 0; a < image->size && a < 100000; a += 37, asked++)
+			(void)symbolizer_lookup(s, id, a);
+		symbolizer_free(s);
+		image_release(image);
+	}
+	pclose(f);
+	ok(files >= 20, "%u files of the corpus, %u addresses: no crash", files, asked);
+}
+
 static void vdso(void)
 {
 	struct symbolizer *s = symbolizer_new(&options);
@@ -318,6 +397,7 @@ int main(void)
 	dirs[0] = mem_string(scratch_path("debug"));
 	options = all_options;
 	options.debug_dirs = dirs;
+	options.no_cache = true;
 	shell("mkdir debug");
 	if (!shell("gcc -O2 -g -o t t.c -Wl,--build-id 2>gcc.err") || !nm(scratch_path("t"), "work", &work_at, &work_size)) {
 		skip("no gcc", "programs built here");
@@ -329,7 +409,9 @@ int main(void)
 		many_at_once();
 		hostile_names();
 		corrupted();
+		section_cache();
 	}
+	corpus_of_broken_files();
 	vdso();
 	free((char *)dirs[0]);
 	return tap_done();

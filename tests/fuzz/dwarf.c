@@ -1,0 +1,21 @@
+// Any bytes as an ELF file with debug information: symbols and chains are asked for all over it, without crash or endless work.
+#include "symbols/symbolizer.h"
+#include "tests/fuzz/replay.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct image *image;
+	if (!image_open_bytes(&image, data, size, false, "input", NULL))
+		return 0;
+	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true };
+	struct symbolizer *s = symbolizer_new(&options);
+	uint32_t id = symbolizer_image(s, &(struct symbol_image){ .path = "input", .image = image, .map_fd = -1 });
+	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
+		uint64_t from = image->segments[i].offset, step = image->segments[i].file_size / 64 + 1;
+		for (uint64_t a = 0; a < image->segments[i].file_size && a / step < 64; a += step)
+			(void)symbolizer_lookup(s, id, from + a);
+	}
+	symbolizer_free(s);
+	image_release(image);
+	return 0;
+}
