@@ -94,5 +94,5 @@ static const char *const usages[] = { "perfsample script [-i FILE] [options]", N
 const struct command command_script = {
 	.name = "script", .summary = "every sample as text, in perf script's layout", .usages = usages, .options = options, .run = run,
 	.description = "Writes every sample in the layout of perf script, the innermost frame first, so that programs made for its output read "
-	               "it. Addresses are those of the running program; return addresses stand as the processor left them.",
+	               "it. Addresses in call chains are offsets in the file, as perf shows them; those of the kernel and of JIT code are of the run.",
 };

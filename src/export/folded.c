@@ -82,7 +82,7 @@ static void step_text(struct folding *f, const struct stack_step *step, struct b
 	buf_byte(out, ';');
 	step_name(f, step, out);
 	if (f->input->addrs)
-		buf_printf(out, " <%llx>", (unsigned long long)frame->addr);
+		buf_printf(out, " <%llx>", (unsigned long long)step_shown_addr(f->profile, step));
 	if (f->input->kernel_marks && frame->is_kernel)
 		buf_string(out, "_[k]");
 	else if (f->input->inline_marks && frame->line_count > 0 && f->profile->chains.data[step->line].is_inlined)

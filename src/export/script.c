@@ -89,7 +89,7 @@ static void frames(struct writer *w, const struct profile_sample *sample, bool h
 	buf_byte(w->out, '\n');
 	for (size_t i = count; i-- > 0;) {
 		const struct stack_step *step = &w->steps.items.data[i];
-		buf_printf(w->out, "\t%16llx", (unsigned long long)w->profile->frames.data[step->frame].addr);
+		buf_printf(w->out, "\t%16llx", (unsigned long long)step_shown_addr(w->profile, step));
 		place(w, step);
 		buf_byte(w->out, '\n');
 	}

@@ -40,3 +40,11 @@ const struct profile_dso *step_dso(const struct profile *profile, const struct s
 	uint32_t dso = profile->frames.data[step->frame].dso;
 	return dso != PROFILE_NONE ? &profile->dsos.data[dso] : NULL;
 }
+
+uint64_t step_shown_addr(const struct profile *profile, const struct stack_step *step)
+{
+	const struct profile_frame *frame = &profile->frames.data[step->frame];
+	if (frame->is_kernel || frame->dso == PROFILE_NONE)
+		return frame->addr;
+	return frame->image_addr + (frame->kind == FRAME_RETURN);
+}

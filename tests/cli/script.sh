@@ -6,8 +6,8 @@ small=$fixtures/small.data
 ps script -i "$small"
 is "$status/$err" "0/" "written"
 like "$out" '^small [0-9]+ \[[0-9]{3}\] +[0-9]+\.[0-9]{6}: +[0-9]+ cpu-clock: $' "a sample's first line: comm tid [cpu] time: period event:"
-like "$out" "^$(printf '\t') {4}[0-9a-f]{12} spin\+0x[0-9a-f]+ \(inlined\)\$" "an inlined frame"
-like "$out" "^$(printf '\t') {4}[0-9a-f]{12} work\+0x[0-9a-f]+ \(/usr/src/small/small\)\$" "a frame: address, symbol and offset, file"
+like "$out" "^$(printf '\t') {12}[0-9a-f]{4} spin\+0x[0-9a-f]+ \(inlined\)\$" "an inlined frame"
+like "$out" "^$(printf '\t') {12}[0-9a-f]{4} work\+0x[0-9a-f]+ \(/usr/src/small/small\)\$" "a frame: address, symbol and offset, file"
 unlike "$out" "$(printf '\033')" "no control character"
 samples=$(grep -c 'cpu-clock: $' <<<"$out")
 
