@@ -39,6 +39,8 @@ struct check {
 // Adds a line; `text` and `fix` are formatted by the caller with mem_printf and become the line's. Valid until the next.
 struct check_line *check_add(struct check *check, const char *code, const char *title, enum answer answer, char *text, char *fix);
 
+// How another process's memory and mappings become readable; NULL: nothing would help.
+char *check_ptrace_fix(void);
 // "60,150" into `text`, which is returned.
 const char *check_count(uint64_t count, char text[32]);
 

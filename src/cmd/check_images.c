@@ -140,12 +140,12 @@ void check_images(struct check *check, const struct check_target *target)
 	for (size_t i = 0; i < target->pids.ids.count; i++)
 		look_at_pid(&f, &seen, target->pids.ids.data[i]);
 	if (f.files == 0) {
-		check_add(check, "images", "binaries", ANSWER_NO, mem_string("its mappings may not be read"), mem_string("run as root, or CAP_SYS_PTRACE"));
+		check_add(check, "images", "binaries", ANSWER_NO, mem_string("its mappings may not be read"), check_ptrace_fix());
 	} else {
 		check_add(check, "images", "binaries", f.unopened == 0 ? ANSWER_YES : ANSWER_NO,
 		          f.unopened == 0 ? mem_printf("all %zu mapped files can be opened", f.files)
 		                          : mem_printf("%zu of %zu mapped files cannot be opened (%s%s): %s", f.unopened, f.files, buf_text(&f.failed), more(f.failed_named), f.why),
-		          f.unopened == 0 ? NULL : mem_string("run as root"));
+		          f.unopened == 0 ? NULL : check_ptrace_fix());
 		size_t opened = f.files - f.unopened;
 		check_add(check, "cfi", "unwind tables", f.with_cfi == opened ? ANSWER_YES : ANSWER_NO,
 		          f.with_cfi == opened ? mem_printf("in all %zu files", opened)

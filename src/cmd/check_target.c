@@ -1,6 +1,7 @@
 // check -p, check --container: whether this target can be recorded, and what to expect.
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,15 @@
 #include "record/privilege.h"
 
 #define PERIOD_NS 1295295.0
+
+char *check_ptrace_fix(void)
+{
+	if (privilege_has_capability(CAP_SYS_PTRACE))
+		return NULL; // the process or a security module forbids it to everybody
+	if (geteuid() == 0)
+		return mem_string("docker run --cap-add SYS_PTRACE");
+	return mem_string(procfs_number("/proc/sys/kernel/yama/ptrace_scope", 0) > 0 ? "sudo, or: sysctl kernel.yama.ptrace_scope=0" : "sudo, or CAP_SYS_PTRACE");
+}
 
 static void permission(struct check *check, const struct check_target *target)
 {
@@ -46,13 +56,12 @@ static void permission(struct check *check, const struct check_target *target)
 	} else {
 		error = errno;
 	}
-	long scope = procfs_number("/proc/sys/kernel/yama/ptrace_scope", 0);
 	if (target->status.is_kernel_thread)
 		return;
 	check_add(check, "memory", "memory may be read", readable ? ANSWER_YES : ANSWER_NO,
 	          readable ? mem_string("stacks beyond the kernel's copy and deleted files are read from it")
 	                   : mem_printf("%s: stacks deeper than the kernel's copy end truncated", strerror(error)),
-	          readable ? NULL : scope > 0 ? mem_string("sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE") : mem_string("run as root, or CAP_SYS_PTRACE"));
+	          readable ? NULL : check_ptrace_fix());
 }
 
 static void threads(struct check *check, const struct check_target *target)

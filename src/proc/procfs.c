@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "proc/procfs_read.h"
 
 // Numeric names of a folder; other entries of /proc are words.
@@ -139,35 +140,69 @@ bool procfs_pids_of_uid(uid_t uid, struct procfs_ids *out, struct err *err)
 	return true;
 }
 
+enum kin { KIN_UNKNOWN, KIN_NO, KIN_YES };
+
+// Climbs from one process to its ancestors until one is known, then tells all that were passed. A number used again may lead round in a
+// circle: what was passed already counts as no.
+static enum kin climb(const struct procfs_ids *all, const int32_t *parents, const struct hash_map *index, uint8_t *kin, size_t from)
+{
+	enum kin answer = KIN_NO;
+	size_t steps = 0;
+
+	for (size_t at = from; steps <= all->ids.count; steps++) {
+		if (kin[at] != KIN_UNKNOWN) {
+			answer = kin[at];
+			break;
+		}
+		const uint32_t *parent = hash_map_get(index, (uint64_t)(uint32_t)parents[at]);
+		if (parent == NULL)
+			break;
+		at = *parent;
+	}
+	for (size_t at = from; steps > 0 && kin[at] == KIN_UNKNOWN; steps--) {
+		kin[at] = (uint8_t)answer;
+		const uint32_t *parent = hash_map_get(index, (uint64_t)(uint32_t)parents[at]);
+		if (parent == NULL)
+			break;
+		at = *parent;
+	}
+	return answer;
+}
+
 // One pass over all parents, not /proc/PID/task/TID/children: that file may miss children that come and go while it is read.
-bool procfs_descendants(int32_t pid, struct procfs_ids *out)
+bool procfs_descendants_of(const int32_t *pids, size_t count, struct procfs_ids *out)
 {
 	struct procfs_ids all = { 0 };
-	VEC(int32_t) parents = { 0 };
+	struct hash_map index = { 0 };
 	struct proc_stat stat;
 
 	vec_clear(&out->ids);
-	if (!procfs_pids(&all, NULL)) {
-		vec_release(&all.ids);
-		return false;
+	procfs_pids(&all, NULL);
+	int32_t *parents = mem_zero(all.ids.count + 1, sizeof(*parents));
+	uint8_t *kin = mem_zero(all.ids.count + 1, 1), *is_root = mem_zero(all.ids.count + 1, 1);
+	for (size_t i = 0; i < all.ids.count; i++) {
+		parents[i] = proc_stat_of(all.ids.data[i], &stat) ? stat.parent_pid : 0;
+		hash_map_put(&index, (uint64_t)(uint32_t)all.ids.data[i], (uint32_t)i, NULL);
+	}
+	for (size_t i = 0; i < count; i++) {
+		const uint32_t *at = hash_map_get(&index, (uint64_t)(uint32_t)pids[i]);
+		if (at != NULL)
+			kin[*at] = KIN_YES, is_root[*at] = 1;
 	}
 	for (size_t i = 0; i < all.ids.count; i++)
-		vec_push(&parents, proc_stat_of(all.ids.data[i], &stat) ? stat.parent_pid : 0);
-	int32_t parent = pid;
-	for (size_t next = 0;; next++) {
-		for (size_t i = 0; i < all.ids.count; i++) {
-			if (parents.data[i] != parent || all.ids.data[i] == pid)
-				continue;
-			parents.data[i] = -1; // taken; a reused number cannot lead round in a circle
+		if (!is_root[i] && climb(&all, parents, &index, kin, i) == KIN_YES)
 			vec_push(&out->ids, all.ids.data[i]);
-		}
-		if (next == out->ids.count)
-			break;
-		parent = out->ids.data[next];
-	}
+	free(parents);
+	free(kin);
+	free(is_root);
+	hash_map_release(&index);
 	vec_release(&all.ids);
-	vec_release(&parents);
 	return out->ids.count > 0;
+}
+
+bool procfs_descendants(int32_t pid, struct procfs_ids *out)
+{
+	return procfs_descendants_of(&pid, 1, out);
 }
 
 uint64_t procfs_cpu_ns(int32_t pid)

@@ -23,6 +23,7 @@ bool procfs_pids(struct procfs_ids *out, struct err *err);
 bool procfs_threads(int32_t pid, struct procfs_ids *out, struct err *err);
 bool procfs_pids_of_uid(uid_t uid, struct procfs_ids *out, struct err *err);
 bool procfs_descendants(int32_t pid, struct procfs_ids *out);
+bool procfs_descendants_of(const int32_t *pids, size_t count, struct procfs_ids *out); // of any of them, themselves excluded
 
 struct procfs_status { int32_t pid, tgid, parent_pid; uid_t euid; char comm[64]; int32_t ns_pid; /* innermost NSpid */ uint32_t threads; bool is_kernel_thread; };
 bool procfs_status(int32_t pid, struct procfs_status *out); // false: gone

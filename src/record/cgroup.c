@@ -289,14 +289,11 @@ static bool holds_path(const char *ancestor, const char *path)
 // Everyone in the cgroup is one of the pids or their descendant.
 static bool holds_only(const struct cgroup *cgroup, const int32_t *pids, size_t count)
 {
-	struct procfs_ids family = { 0 }, below = { 0 }, members = { 0 };
+	struct procfs_ids family = { 0 }, members = { 0 };
 
-	for (size_t i = 0; i < count; i++) {
+	procfs_descendants_of(pids, count, &family);
+	for (size_t i = 0; i < count; i++)
 		vec_push(&family.ids, pids[i]);
-		procfs_descendants(pids[i], &below);
-		for (size_t k = 0; k < below.ids.count; k++)
-			vec_push(&family.ids, below.ids.data[k]);
-	}
 	if (family.ids.count > 0)
 		qsort(family.ids.data, family.ids.count, sizeof(int32_t), compare_ids);
 	bool good = cgroup_pids(cgroup, &members);
@@ -310,7 +307,6 @@ static bool holds_only(const struct cgroup *cgroup, const int32_t *pids, size_t 
 		                                                                  sizeof(int32_t), compare_ids) != NULL);
 	}
 	vec_release(&family.ids);
-	vec_release(&below.ids);
 	vec_release(&members.ids);
 	return good;
 }

@@ -176,6 +176,9 @@ static void lists(void)
 	int32_t grandchild = ids.ids.count == 1 ? ids.ids.data[0] : 0;
 	ok(grandchild > 0, "a child has one child");
 	ok(procfs_descendants(getpid(), &ids) && holds(&ids, child) && holds(&ids, grandchild) && !holds(&ids, getpid()), "and we have both below us");
+	ok(procfs_descendants_of((int32_t[]){ child, getpid(), 999999999 }, 3, &ids) && !holds(&ids, child) && holds(&ids, grandchild),
+	   "those of several: the given ones are not their own descendants");
+	ok(procfs_descendants(1, &ids) && holds(&ids, getpid()), "pid 1 has us below it");
 	ok(procfs_status(child, &status) && status.pid == child && status.tgid == child && status.parent_pid == getpid() && status.threads == 1 &&
 	   status.euid == geteuid() && status.ns_pid > 0 && !status.is_kernel_thread && strcmp(status.comm, "procfs") == 0, "its status: %s", status.comm);
 	kill(grandchild, SIGKILL);

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -346,6 +348,58 @@ static void hostile_memory(void)
 	}
 }
 
+// Containers' file systems: what maps says of device and inode need not be what stat says.
+static void overlay(void)
+{
+	struct err err = { 0 };
+	struct image *image = NULL;
+	char base[128], path[256], options[700];
+	struct stat st;
+
+	snprintf(base, sizeof(base), "%s/overlay", folder);
+	mkdir(base, 0755);
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", base, "tmpfs", 0, NULL) != 0) {
+		skip("needs root and mount namespaces", "a program on overlayfs");
+		return;
+	}
+	const char *parts[] = { "lower", "upper", "work", "merged" };
+	for (size_t i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "%s/%s", base, parts[i]);
+		mkdir(path, 0755);
+	}
+	snprintf(options, sizeof(options), "lowerdir=%s/lower,upperdir=%s/upper,workdir=%s/work", base, base, base);
+	snprintf(path, sizeof(path), "%s/lower/sleep", base);
+	bool copied = copy_file("/bin/sleep", path);
+	snprintf(path, sizeof(path), "%s/merged", base);
+	if (!copied || mount("overlay", path, "overlay", 0, options) != 0) {
+		skip("overlayfs cannot be mounted here", "a program on overlayfs");
+		umount2(base, MNT_DETACH);
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/merged/sleep", base);
+	pid_t pid = start(path, NULL);
+	struct seen exe = *mapping_of(pid, path);
+	exe.dso.path = exe.path;
+	stat(path, &st);
+	diag("maps says %x:%x inode %llu, stat %x:%x inode %llu", exe.dso.major, exe.dso.minor, (unsigned long long)exe.dso.inode, major(st.st_dev),
+	     minor(st.st_dev), (unsigned long long)st.st_ino);
+	ok(exe.found && opens(pid, &exe, &image, &err), "a program on overlayfs %s", err.text);
+	image_release(image);
+	exe.end -= 4096; // no map_files
+	ok(opens(pid, &exe, &image, &err), "and without map_files %s", err.text);
+	image_release(image);
+	// A record of an older kernel has the lower file's device and inode: contents decide, for it and against another file.
+	exe.dso.inode ^= 0x1000, exe.dso.minor ^= 0x40;
+	ok(opens(pid, &exe, &image, &err), "a record with the lower file's inode %s", err.text);
+	image_release(image);
+	exe.dso.path = "/bin/true";
+	ok(!opens(pid, &exe, &image, &err) && image == NULL, "not another program's contents: %s", err.text);
+	end(pid);
+	snprintf(path, sizeof(path), "%s/merged", base);
+	umount2(path, MNT_DETACH);
+	umount2(base, MNT_DETACH);
+}
+
 int main(void)
 {
 	if (mkdtemp(folder) == NULL)
@@ -356,6 +410,7 @@ int main(void)
 	ended();
 	vdso();
 	hostile_memory();
+	overlay();
 	is_u64(open_fds(), before, "no descriptor is left open");
 	char command[128];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
