@@ -51,9 +51,9 @@ static void add_events(struct summary *summary, const struct session_facts *fact
 
 static void add_stacks(struct summary *summary, const struct ledger *ledger)
 {
-	static const char *names[UNWIND_END_COUNT];
+	_Static_assert(UNWIND_END_COUNT <= sizeof(summary->end_names) / sizeof(summary->end_names[0]), "room for every end");
 	for (int end = 0; end < UNWIND_END_COUNT; end++) {
-		names[end] = unwind_end_name((enum unwind_end)end);
+		summary->end_names[end] = unwind_end_name((enum unwind_end)end);
 		uint64_t count = ledger->ends[end];
 		if (end == UNWIND_ROOT || end == UNWIND_NOT_USER)
 			summary->complete += count;
@@ -62,7 +62,6 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 		else
 			summary->failed += count;
 	}
-	summary->end_names = names;
 	summary->ends = ledger->ends;
 	summary->end_count = UNWIND_END_COUNT;
 }

@@ -45,7 +45,7 @@ const struct option record_option_table[] = {
 	{ 0, "duration", "TIME", "stop after so long: 30s, 5m; a bare number is seconds", 0, OPT_DURATION, "Limits", NULL },
 	{ 'D', "delay", "MS", "start sampling after so many milliseconds", 0, OPT_DELAY, NULL, NULL },
 	{ 0, "max-size", "SIZE", "end cleanly when the file has this size", 0, OPT_MAX_SIZE, NULL, NULL },
-	{ 0, "min-free", "SIZE", "end cleanly when the disk has this little left (default 512M)", 0, OPT_MIN_FREE, NULL, NULL },
+	{ 0, "min-free", "SIZE", "end cleanly when the disk has this little left (default 512M, or 5% where that is less)", 0, OPT_MIN_FREE, NULL, NULL },
 	{ 0, "max-cpu", "PCT", "of one CPU that the recorder may use (default 25); above it, it samples more coarsely", 0, OPT_MAX_CPU, NULL, NULL },
 	{ 0, "max-loss", "PCT", "CARE, or with --strict status 5, above this loss (default 1)", 0, OPT_MAX_LOSS, NULL, NULL },
 	{ 0, "strict", NULL, "status 5 when the loss is above --max-loss", 0, OPT_STRICT, NULL, NULL },
@@ -250,7 +250,9 @@ static bool take_limit(struct record_options *options, const struct option_value
 	case OPT_DURATION: return value_duration(value->value, 1000000000, value->spelled, &session->duration_ns, err);
 	case OPT_DELAY: return value_duration(value->value, 1000000, value->spelled, &session->delay_ns, err);
 	case OPT_MAX_SIZE: return value_size(value->value, false, value->spelled, &session->limits.max_bytes, err);
-	case OPT_MIN_FREE: return value_size(value->value, false, value->spelled, &session->limits.min_free_bytes, err);
+	case OPT_MIN_FREE:
+		session->limits.min_free_share = 0;
+		return value_size(value->value, false, value->spelled, &session->limits.min_free_bytes, err);
 	case OPT_MAX_CPU: return take_percent(value, 100000, &session->max_cpu_percent, err);
 	case OPT_MAX_LOSS:
 		if (!take_percent(value, 100, &options->max_loss, err))
@@ -358,7 +360,7 @@ bool record_options_parse(struct record_options *options, int argc, char **argv,
 {
 	*options = (struct record_options){
 		.session = { .period = 1295295, .frequency = 772, .is_default_rate = true, .mode = CHAIN_LIVE, .output = "perf.data", .stream_fd = -1,
-		             .limits = { .min_free_bytes = UINT64_C(512) << 20 }, .max_cpu_percent = 25, .want_names = true, .argv = recorded,
+		             .limits = { .min_free_bytes = UINT64_C(512) << 20, .min_free_share = 0.05 }, .max_cpu_percent = 25, .want_names = true, .argv = recorded,
 		             .target = { .kind = TARGET_COMMAND, .inherit = true } },
 		.max_loss = 0.01, .symbol_time_s = 10,
 	};

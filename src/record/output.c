@@ -88,8 +88,12 @@ static void check_limits(struct output *output)
 	struct statvfs fs;
 	if (output->limits.max_bytes > 0 && writer_bytes(output->writer) >= output->limits.max_bytes)
 		set_state(output, OUTPUT_SIZE_REACHED);
-	if (output->limits.min_free_bytes > 0 && output->folder != NULL && statvfs(output->folder, &fs) == 0 &&
-	    (uint64_t)fs.f_bavail * fs.f_frsize < output->limits.min_free_bytes)
+	if (output->limits.min_free_bytes == 0 || output->folder == NULL || statvfs(output->folder, &fs) != 0)
+		return;
+	uint64_t least = output->limits.min_free_bytes, share = (uint64_t)(output->limits.min_free_share * (double)fs.f_blocks * (double)fs.f_frsize);
+	if (output->limits.min_free_share > 0 && share < least)
+		least = share;
+	if ((uint64_t)fs.f_bavail * fs.f_frsize < least)
 		set_state(output, OUTPUT_DISK_LOW);
 }
 

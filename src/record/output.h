@@ -18,6 +18,7 @@
 struct output_limits {
 	uint64_t max_bytes;      // --max-size; 0: none
 	uint64_t min_free_bytes; // --min-free; 0: none
+	double min_free_share;   // … or this share of the disk where that is less; 0: the bytes alone count
 };
 
 struct output;

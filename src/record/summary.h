@@ -28,7 +28,7 @@ struct summary {
 	double seconds, cpu_seconds;
 	VEC(struct summary_event) events;
 	uint64_t complete, joined, truncated, failed; // of the samples whose stacks were unwound; all 0: none were
-	const char *const *end_names;
+	const char *end_names[16]; // by enum unwind_end
 	const uint64_t *ends;
 	size_t end_count;
 	uint64_t shortened, set_aside, sideband_lost, longest_chain;

@@ -1,0 +1,204 @@
+#!/bin/bash
+# perfsample record, from outside: targets, ends, statuses, limits, files, what it says and what it refuses.
+set -u
+ps=$(realpath "${PERFSAMPLE:-build/perfsample}")
+dir=$(mktemp -d)
+chmod 755 "$dir"
+n=0 failed=0
+pids=()
+finish() {
+	local p
+	for p in "${pids[@]-}"; do [ -n "$p" ] && kill -9 "$p" 2>/dev/null; done
+	wait 2>/dev/null
+	mountpoint -q "$dir/small" 2>/dev/null && umount "$dir/small"
+	rm -rf "$dir"
+}
+trap finish EXIT
+ok() { # STATUS NAME
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; sed 's/^/#   /' "$dir/err" 2>/dev/null | tail -5; fi
+}
+is() { # GOT WANTED NAME
+	[ "$1" = "$2" ]; local s=$?
+	[ $s -eq 0 ] || echo "#   got '$1', wanted '$2'"
+	ok $s "$3"
+}
+skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
+json() { # FILE EXPRESSION of python over `d`
+	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); s = d["events"][0]["samples"]; sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"
+}
+rec() { # OPTIONS… : runs record in the folder, its standard error in err
+	(cd "$dir" && timeout 60 "$ps" record "$@" >out 2>err)
+}
+root=$([ "$(id -u)" -eq 0 ]; echo $?)
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null || echo 9)
+if [ "$root" -ne 0 ] && [ "$paranoid" -gt 2 ]; then
+	echo "1..0 # SKIP perf_event_paranoid is $paranoid and this is not root"
+	exit 0
+fi
+
+cat >"$dir/burn.c" <<'C'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return (double)t.tv_sec + (double)t.tv_nsec * 1e-9; }
+__attribute__((noinline)) uint64_t hot(uint64_t x) { for (int i = 0; i < 20000; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; } return x; }
+static double seconds;
+static volatile uint64_t sink;
+static void *worker(void *a) { uint64_t x = 7; for (double end = cpu() + seconds; cpu() < end;) x = hot(x); sink = x; return a; }
+int main(int argc, char **argv)
+{
+	seconds = atof(argv[1]);
+	pthread_t t[256];
+	int threads = argc > 2 ? atoi(argv[2]) : 1;
+	for (int i = 0; i < threads; i++) pthread_create(&t[i], NULL, worker, NULL);
+	for (int i = 0; i < threads; i++) pthread_join(t[i], NULL);
+	puts("done");
+	return 0;
+}
+C
+cc -O2 -g -pthread "$dir/burn.c" -o "$dir/burn" || { echo "Bail out! no C compiler"; exit 1; }
+
+# ---------------------------------------------------------------- a command
+rec --summary s.json -- ./burn 0.5 2; is $? 0 "a command is recorded"
+is "$(cat "$dir/out")" done "its standard output is its own"
+ok "$(json "$dir/s.json" 's["taken"] > 600'; echo $?)" "one sample every 1.295 ms of its CPU time"
+ok "$(json "$dir/s.json" 's["expected"] is None or s["taken"] + s["idle"] + s["others"] + s["lost"] + s["dropped"] + s["silent"] == s["expected"]'; echo $?)" \
+	"the parts add up to what was due"
+ok "$(json "$dir/s.json" 'd["stacks"]["complete"] >= 0.99 * sum(d["stacks"].values())'; echo $?)" "stacks reach their roots"
+ok "$(json "$dir/s.json" 'd["schema"] == "perfsample-record/1" and d["command_status"] == 0 and d["own_status"] == 0 and d["target"]["kind"] == "command"'; echo $?)" \
+	"--summary is perfsample-record/1"
+is "$(stat -c %a "$dir/perf.data")" 600 "the file is its owner's alone"
+ok "$(grep -q "wrote .*/perf.data, .*names inside. Next: perfsample report" "$dir/err"; echo $?)" "the summary says where it is"
+rec -q -- ./burn 0.1; ok "$([ ! -s "$dir/err" ]; echo $?)" "-q says nothing"
+ok "$([ -e "$dir/perf.data.old" ]; echo $?)" "the recording before it became .old"
+for c in 'true:0' 'false:1' 'sh -c "exit 7":7' 'sh -c "kill -9 \$\$":137' '/no/such/program:127' '/etc/passwd:126'; do
+	eval rec -o st.data -- "${c%:*}"; is $? "${c##*:}" "status of ${c%:*}"
+done
+rec -o st.data -- ./burn 0.05 >/dev/null
+before=$(stat -c %i "$dir/st.data")
+rec -o st.data -- /no/such/program
+is "$(stat -c %i "$dir/st.data")" "$before" "a start that fails leaves the old file alone"
+ok "$(! ls "$dir"/st.data*.tmp >/dev/null 2>&1; echo $?)" "and nothing half-written"
+
+# ---------------------------------------------------------------- what is refused
+refuse() { # STATUS WORD NAME OPTIONS…
+	local status=$1 word=$2 name=$3; shift 3
+	rec -o refused.data "$@"; local got=$?
+	is "$got" "$status" "$name"
+	ok "$(grep -q -e "$word" "$dir/err"; echo $?)" "$name: says $word"
+}
+refuse 2 "no-such-option" "an unknown option" --no-such-option
+refuse 2 "no-such-event" "no such event" -e no-such-event -- true
+refuse 2 "banana" "a rate that is none" -F banana -- true
+refuse 2 "banana" "a period that is none" -c banana -- true
+refuse 2 "999999999" "no such process" -p 999999999
+refuse 2 "64K" "a ring too small for one record" -m 8 --call-graph dwarf,32768 -- true
+refuse 2 "not supported" "compression" -z -- true
+refuse 2 "not supported" "--control" --control fd:3 -- true
+refuse 2 "nothing to record" "no target"
+refuse 2 "exclude each other" "--all-user with --all-kernel" --all-user --all-kernel -- true
+ok "$([ ! -e "$dir/refused.data" ]; echo $?)" "no file came of these"
+
+# ---------------------------------------------------------------- a process
+"$dir/burn" 20 2 >/dev/null & target=$!; pids+=("$target")
+sleep 0.3
+start=$(date +%s%N)
+rec -p "$target" --duration 1 -o p.data --summary s.json; is $? 0 "-p with --duration"
+took=$((($(date +%s%N) - start) / 1000000))
+ok "$([ "$took" -ge 950 ] && [ "$took" -lt 4000 ]; echo $?)" "--duration 1 took $took ms"
+ok "$(json "$dir/s.json" 's["taken"] > 100 and d["target"]["ids"] == ['"$target"']'; echo $?)" "samples of it"
+ok "$(kill -0 "$target"; echo $?)" "it lives on"
+for sig in INT TERM HUP; do
+	(cd "$dir" && exec "$ps" record -p "$target" -o sig.data >/dev/null 2>err) & r=$!
+	sleep 0.6; kill -$sig $r; wait $r
+	is $? 0 "SIG$sig ends it cleanly"
+done
+rec -p "$target" -o b.data -- sleep 0.3; is $? 0 "a command beside -p bounds the time"
+rec -p "$target" -o c.data -- /no/such/program; is $? 127 "one that cannot be run is said"
+ok "$([ ! -e "$dir/c.data" ]; echo $?)" "and leaves no file"
+tid=$(ls /proc/"$target"/task | tail -1)
+rec -t "$tid" --duration 0.5 -o t.data --summary s.json; is $? 0 "-t"
+ok "$(json "$dir/s.json" 'd["target"]["kind"] == "tid" and s["taken"] > 20'; echo $?)" "samples of one thread"
+rec -n -p "$target" -o n.data; is $? 0 "--dry-run"
+ok "$([ ! -e "$dir/n.data" ] && grep -q "would record" "$dir/err"; echo $?)" "says what would be done and records nothing"
+kill -9 "$target"
+"$dir/burn" 0.5 >/dev/null & short=$!
+rec -p "$short" -o e.data; is $? 0 "the target's end ends the recording"
+wait $short
+
+# ---------------------------------------------------------------- the recorder's own ends
+(cd "$dir" && exec setsid "$ps" record -o k.data -- ./burn 6 >/dev/null 2>&1) & r=$!
+sleep 2.6; kill -9 $r; pkill -9 -f "^./burn 6$" ; wait $r 2>/dev/null
+if "$ps" help report >/dev/null 2>&1 && "$ps" report --help >/dev/null 2>&1; then
+	"$ps" report -i "$dir/k.data" --format json >"$dir/k.json" 2>"$dir/err"; is $? 0 "what a killed recorder left can be read"
+	ok "$(json "$dir/k.json" 's["taken"] > 100'; echo $?)" "up to about a second before"
+	ok "$(grep -q "cut off" "$dir/err" "$dir/k.json"; echo $?)" "and it is said"
+else
+	skip "what a killed recorder left can be read" "no report in this build"
+fi
+(cd "$dir" && "$ps" record -q -o - -- ./burn 0.5 2>/dev/null | head -c 100 >/dev/null; echo "${PIPESTATUS[0]}" >pipe)
+is "$(cat "$dir/pipe")" 141 "a reader that goes away ends it as SIGPIPE would"
+(cd "$dir" && "$ps" record -q -o - -- ./burn 0.2 >stream 2>err)
+is "$(head -c 8 "$dir/stream")" PERFILE2 "-o - streams"
+ok "$(grep -q "^done" "$dir/err"; echo $?)" "the command's own output goes to standard error then"
+rec -F 3000 --max-size 150K -o max.data -- ./burn 4
+ok "$([ "$(stat -c %s "$dir/max.data")" -lt 1000000 ] && grep -q -- "--max-size" "$dir/err"; echo $?)" "--max-size ends it, and it is said"
+rec --max-cpu 0.05 -o cpu.data -- ./burn 4 2; ok "$(grep -q "one sample every 2.606182 ms" "$dir/err"; echo $?)" "--max-cpu goes to the next coarser period, and it is said"
+if [ "$root" -eq 0 ] && mkdir "$dir/small" && mount -t tmpfs -o size=200k none "$dir/small" 2>/dev/null; then
+	rec --min-free 0 -F 4000 -o small/f.data -- ./burn 3; is $? 6 "a full disk: status 6"
+	ok "$(grep -q "No space left" "$dir/err"; echo $?)" "which is said"
+	"$ps" report -i "$dir/small/f.data" >/dev/null 2>"$dir/err"; is $? 0 "what it held can be read"
+	rec --min-free 150K -F 4000 -o small/g.data -- ./burn 3; ok "$(grep -q "min-free\|No space" "$dir/err"; echo $?)" "--min-free"
+	umount "$dir/small"
+else
+	skip "a full disk" "not root, or no tmpfs"
+fi
+
+# ---------------------------------------------------------------- ways to record
+for mode in "--call-graph fp" "--call-graph none" "--unwind post" "--all-user" "--per-task" "-c 2ms" "-F low" "-F high" "--call-graph dwarf,4096" "--no-symbols" \
+	"-e cpu-clock -e page-faults" "-e {cpu-clock,context-switches}" "-D 100"; do
+	rec $mode -o mode.data --summary s.json -- ./burn 0.3; is $? 0 "$mode"
+	ok "$(json "$dir/s.json" 's["taken"] > 5'; echo $?)" "$mode: samples"
+	if command -v perf >/dev/null; then
+		perf report -i "$dir/mode.data" --stdio >/dev/null 2>"$dir/perf.err" && perf script -i "$dir/mode.data" -F comm,tid,ip,sym >"$dir/script" 2>>"$dir/perf.err"
+		ok "$([ -s "$dir/script" ] && ! grep -qiE "warn|error|fail|unknown|incompat" "$dir/perf.err"; echo $?)" "$mode: perf report and perf script read it"
+	else
+		skip "$mode: perf reads it" "perf is not installed"
+	fi
+done
+
+rec -i -o mode.data --summary s.json -- ./burn 0.3; is $? 0 "-i"
+ok "$(json "$dir/s.json" 's["taken"] < 20'; echo $?)" "-i: threads born later are not followed"
+
+# ---------------------------------------------------------------- loss
+(cd "$dir" && exec "$ps" record -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data --summary loss.json -- ./burn 3 2 >/dev/null 2>err) & r=$!
+sleep 1; kill -STOP $r; sleep 1; kill -CONT $r; wait $r
+ok "$(json "$dir/loss.json" 's["lost"] > 100 and (s["expected"] is None or abs(s["silent"]) < 0.05 * s["expected"])'; echo $?)" "what a full ring loses is counted as lost, not silent"
+ok "$(grep -q "CARE: lost .*all from +" "$dir/err"; echo $?)" "and placed in time"
+(cd "$dir" && exec "$ps" record --strict -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data -- ./burn 3 2 >/dev/null 2>err) & r=$!
+sleep 1; kill -STOP $r; sleep 1; kill -CONT $r; wait $r
+is $? 5 "--strict: status 5"
+
+# ---------------------------------------------------------------- root
+if [ "$root" -eq 0 ]; then
+	rec -a --duration 0.5 -o a.data --summary s.json; is $? 0 "-a"
+	ok "$(json "$dir/s.json" 's["taken"] + s["idle"] > 100 and d["target"]["kind"] == "system"'; echo $?)" "samples of every CPU"
+	rec -C 0 --duration 0.3 -o c0.data; is $? 0 "-C"
+	refuse 2 "4095" "a CPU that is not there" -C 4095
+	if setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null && [ "$paranoid" -le 2 ]; then
+		mkdir "$dir/user"; chmod 777 "$dir/user"
+		(cd "$dir/user" && setpriv --reuid 65534 --regid 65534 --clear-groups "$ps" record --summary s.json -- ../burn 0.3 >/dev/null 2>../err)
+		is $? 0 "an ordinary user records an own command"
+		ok "$(json "$dir/user/s.json" 's["taken"] > 100'; echo $?)" "with samples"
+		[ "$paranoid" -le 1 ] || ok "$(grep -q "perf_event_paranoid" "$dir/err"; echo $?)" "and is told why the kernel is not in it"
+	else
+		skip "an ordinary user" "setpriv, or perf_event_paranoid is $paranoid"
+	fi
+	ok "$(! find /sys/fs/cgroup -maxdepth 3 -name "perfsample-$r" | grep -q .; echo $?)" "no cgroup is left behind"
+fi
+echo "1..$n"
+exit $failed
