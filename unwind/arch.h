@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { UNWIND_REGISTERS = 33 }; // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33)
-enum { UNWIND_CALL_BYTES = 8, UNWIND_SIGRETURN_BYTES = 16 };
+enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16 };
 
 // Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
 struct unwind_sigframe {
@@ -32,7 +32,9 @@ struct unwind_arch {
 	// The bytes that end at a return address: are they a call? `size` (at most UNWIND_CALL_BYTES) of them are there. For a direct call
 	// `*distance` is where it goes, counted from `end`, else 0.
 	bool (*is_call)(const uint8_t *end, size_t size, int64_t *distance);
-	// The bytes at an address: the `sigreturn` trampoline? NULL where nothing is known.
+	// The bytes at an address: a stub that jumps on through a table, as in a PLT?
+	bool (*is_stub)(const uint8_t *code, size_t size);
+	// The bytes at an address: the `sigreturn` trampoline?
 	bool (*is_sigreturn)(const uint8_t *code, size_t size);
 	struct unwind_sigframe sigframe;
 };

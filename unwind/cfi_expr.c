@@ -154,7 +154,7 @@ static void rearrange(struct evaluator *e, uint8_t op)
 
 static uint64_t shifted(const struct evaluator *e, uint8_t op, uint64_t left, uint64_t by)
 {
-	unsigned bits = 8u * e->view->word_bytes;
+	unsigned bits = e->view->word_bytes == 4 ? 32 : 64;
 	int64_t value = signed_value(e, left);
 
 	if (op == OP_SHRA)

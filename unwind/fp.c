@@ -5,6 +5,7 @@
 enum {
 	ENTRY_BYTES = 64,        // no libc's _start is longer
 	LEAF_WORDS = 3,          // a lazy PLT slot has pushed two words at most
+	FUNCTION_BYTES = 1 << 16, // how far into a function a pc may be
 	TRUNCATED_BYTES = 8 << 20, // how far above the copy a frame pointer is believed to point into the stack: the usual limit of one
 	MAX_ARGUMENTS = 4096,
 };
@@ -15,72 +16,109 @@ static bool is_code(struct walk *walk, uint64_t addr, const struct unwind_map **
 	return (*map)->end > (*map)->start && ((*map)->image != NULL || (*map)->missing != UNWIND_NO_MAPPING);
 }
 
-enum call { CALL_NO, CALL_UNKNOWN, CALL_YES };
+// What the code before a supposed return address says about it, from the worst to the best.
+enum trust {
+	NO_CALL,   // no call ends there, or no code is there at all
+	ELSEWHERE, // a direct call to another function: right only if that one jumped on to ours
+	UNKNOWN,   // code that is not ours to read
+	POSSIBLE,  // an indirect call, or one through a stub
+	HERE,      // a direct call to right below our pc
+};
 
-// Does a call end at `addr`? CALL_UNKNOWN where the code is not ours to read.
-static enum call call_before(struct walk *walk, uint64_t addr)
+// The code at or before an address. false: none in the file.
+static bool code_at(const struct unwind_map *map, uint64_t addr, size_t least, size_t most, bool before, struct bytes *out)
+{
+	for (size_t size = most; size >= least; size--)
+		if (image_at_vaddr(map->image->image, addr - (before ? size : 0) - map->bias, size, out))
+			return true;
+	return false;
+}
+
+static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 {
 	const struct unwind_map *map;
 	struct bytes code;
 	int64_t distance;
 
-	addr &= walk->arch->ra_mask;
-	if (addr < UNWIND_CALL_BYTES || addr >= walk->arch->addr_end || !is_code(walk, addr - 1, &map))
-		return CALL_NO;
-	if (map->image == NULL)
-		return CALL_UNKNOWN;
-	for (size_t size = UNWIND_CALL_BYTES; size >= 2; size--)
-		if (image_at_vaddr(map->image->image, addr - size - map->bias, size, &code))
-			return walk->arch->is_call(code.end, size, &distance) ? CALL_YES : CALL_NO;
-	return CALL_UNKNOWN;
+	ra &= walk->arch->ra_mask;
+	if (ra < UNWIND_CALL_BYTES || ra >= walk->arch->addr_end || !is_code(walk, ra - 1, &map))
+		return NO_CALL;
+	if (map->image == NULL || !code_at(map, ra, 2, UNWIND_CALL_BYTES, true, &code))
+		return UNKNOWN;
+	if (!walk->arch->is_call(code.end, bytes_left(&code), &distance))
+		return NO_CALL;
+	uint64_t target = ra + (uint64_t)distance;
+	if (distance == 0)
+		return POSSIBLE;
+	if (pc - target < FUNCTION_BYTES)
+		return HERE;
+	if (is_code(walk, target, &map) && map->image != NULL && code_at(map, target, 6, UNWIND_CODE_BYTES, false, &code) &&
+	    walk->arch->is_stub(code.at, bytes_left(&code)))
+		return POSSIBLE;
+	return ELSEWHERE;
 }
 
-static void move(struct cursor *at, uint64_t pc, uint64_t sp, enum frame_via via)
+struct candidate {
+	uint64_t ra, sp, fp;
+	enum frame_via via;
+	enum trust trust;
+};
+
+static void take(struct walk *walk, struct cursor *at, const struct candidate *from)
 {
-	at->pc = at->lr = pc;
-	at->sp = sp;
+	at->pc = at->lr = from->ra;
+	at->sp = from->sp;
+	at->fp = from->fp;
 	at->kind = FRAME_RETURN;
-	at->via = (uint8_t)via;
+	at->via = (uint8_t)from->via;
+	if (from->via == VIA_FP)
+		at->sp_is_exact = walk->arch->fp_gives_sp;
+}
+
+// By the pair that the frame pointer points at.
+static struct candidate by_frame_pointer(struct walk *walk, const struct cursor *at)
+{
+	struct candidate out = { .via = VIA_FP };
+	uint64_t word = walk->arch->word_bytes;
+
+	if (at->fp < at->sp || !stack_word(&walk->view, at->fp, &out.fp) || !stack_word(&walk->view, at->fp + word, &out.ra))
+		return out;
+	out.ra &= walk->arch->ra_mask;
+	out.sp = at->fp + 2 * word;
+	out.trust = trust_in(walk, out.ra, at->pc);
+	return out;
+}
+
+// The return address is still where the call put it: at sp (or below a few words pushed since), or in the link register.
+static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
+{
+	struct candidate best = { .via = VIA_LEAF_RULE };
+	uint64_t word = walk->arch->word_bytes, ra;
+
+	if (at->kind == FRAME_RETURN)
+		return best;
+	if (walk->arch->perf_lr != 0xff) {
+		best = (struct candidate){ .ra = at->lr, .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };
+		if (at->lr != 0 && at->lr != at->pc)
+			best.trust = trust_in(walk, at->lr, at->pc);
+		return best;
+	}
+	for (unsigned i = 0; i < LEAF_WORDS && stack_word(&walk->view, at->sp + i * word, &ra); i++) {
+		enum trust trust = trust_in(walk, ra, at->pc);
+		if (trust > best.trust && (i == 0 || trust >= POSSIBLE))
+			best = (struct candidate){ ra, at->sp + (i + 1) * word, at->fp, VIA_LEAF_RULE, trust };
+	}
+	return best;
 }
 
 bool walk_frame_pointer(struct walk *walk, struct cursor *at)
 {
-	uint64_t word = walk->arch->word_bytes, fp = at->fp, saved, ra;
+	struct candidate found = by_frame_pointer(walk, at);
 
-	if (fp < at->sp || !stack_word(&walk->view, fp, &saved) || !stack_word(&walk->view, fp + word, &ra))
+	if (found.trust == NO_CALL)
 		return false;
-	ra &= walk->arch->ra_mask;
-	if (call_before(walk, ra) == CALL_NO)
-		return false;
-	move(at, ra, fp + 2 * word, VIA_FP);
-	at->fp = saved;
-	at->sp_is_exact = walk->arch->fp_gives_sp;
+	take(walk, at, &found);
 	return true;
-}
-
-// The return address is still where the call put it: at sp, or in the link register.
-static bool leaf_rule(struct walk *walk, struct cursor *at, bool certain_only)
-{
-	uint64_t word = walk->arch->word_bytes, ra;
-
-	if (at->kind == FRAME_RETURN)
-		return false;
-	if (walk->arch->perf_lr != 0xff) {
-		if (at->lr == 0 || at->lr == at->pc || call_before(walk, at->lr) < (certain_only ? CALL_YES : CALL_UNKNOWN))
-			return false;
-		move(at, at->lr, at->sp, VIA_LEAF_RULE);
-		return true;
-	}
-	for (unsigned i = 0; i < LEAF_WORDS; i++) {
-		if (!stack_word(&walk->view, at->sp + i * word, &ra))
-			return false;
-		enum call call = call_before(walk, ra);
-		if (call == CALL_YES || (call == CALL_UNKNOWN && i == 0 && !certain_only)) {
-			move(at, ra, at->sp + (i + 1) * word, VIA_LEAF_RULE);
-			return true;
-		}
-	}
-	return false;
 }
 
 // What the kernel puts at a new program's sp: argc, that many pointers into the stack, NULL (psABI, "Initial Stack"). Code that runs
@@ -115,11 +153,16 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 		*end = UNWIND_ROOT;
 		return false;
 	}
-	// In an image that has CFI elsewhere, what has none is assembly that sets up no frame more often than not; generated code
-	// usually keeps frame pointers, and its words at sp are no one's return address.
-	if (map->image != NULL ? leaf_rule(walk, at, false) || walk_frame_pointer(walk, at)
-	                       : walk_frame_pointer(walk, at) || leaf_rule(walk, at, false))
+	struct candidate leaf = by_leaf_rule(walk, at), frame = by_frame_pointer(walk, at);
+	// Equally good, the image decides: in one that has CFI elsewhere, what has none is assembly that sets up no frame more often
+	// than not; generated code usually keeps frame pointers, and its words at sp are no one's return address.
+	// The same address found by both ways comes with its frame pointer by one only.
+	bool prefers_leaf = leaf.trust != frame.trust ? leaf.trust > frame.trust : map->image != NULL && leaf.ra != frame.ra;
+	const struct candidate *chosen = prefers_leaf ? &leaf : &frame;
+	if (chosen->trust != NO_CALL) {
+		take(walk, at, chosen);
 		return true;
+	}
 	uint64_t above = at->fp - (walk->view.start + walk->view.size);
 	*end = at->fp != 0 && above < TRUNCATED_BYTES && walk->view.top == 0 ? UNWIND_TRUNCATED : UNWIND_NO_CFI;
 	return false;

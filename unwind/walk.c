@@ -79,7 +79,7 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	struct unwind_rule rule = rule_table_find(image, lookup - map->bias, &walk->unwinder->counters);
 	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0) {
 		uint64_t vaddr = lookup + 1 - map->bias;
-		for (size_t size = UNWIND_SIGRETURN_BYTES; size >= 7; size--) {
+		for (size_t size = UNWIND_CODE_BYTES; size >= 7; size--) {
 			if (!image_at_vaddr(image->image, vaddr, size, &code))
 				continue;
 			if (arch->is_sigreturn(code.at, size))

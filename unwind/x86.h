@@ -35,4 +35,18 @@ static inline bool x86_is_call(const uint8_t *end, size_t size, int64_t *distanc
 	return false;
 }
 
+// An optional endbr, then jmp through memory (ff 25 or, in i386's position-independent PLTs, ff a3), with or without a bnd prefix.
+static inline bool x86_is_stub(const uint8_t *code, size_t size)
+{
+	if (size >= 4 && code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e) {
+		code += 4;
+		size -= 4;
+	}
+	if (size >= 1 && code[0] == 0xf2) {
+		code++;
+		size--;
+	}
+	return size >= 2 && code[0] == 0xff && (code[1] == 0x25 || code[1] == 0xa3);
+}
+
 #endif

@@ -1,5 +1,6 @@
 // Contents of sections: as they stand, or decompressed (gABI, "Compressed Sections"; .zdebug_ as gold and old gas wrote them).
 #include <elf.h>
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -25,11 +26,9 @@ const struct image_section *image_find_section(const struct image *image, const 
 	const struct image_section *section = find_exact(image, name);
 
 	if (section == NULL && strncmp(name, ".debug_", 7) == 0) {
-		char old[64] = ".z";
-		if (strlen(name) < sizeof(old) - 2) {
-			strcat(old, name + 1);
-			section = find_exact(image, old);
-		}
+		char old[64];
+		snprintf(old, sizeof(old), ".z%s", name + 1);
+		section = find_exact(image, old);
 	}
 	return section;
 }

@@ -313,6 +313,21 @@ static void test_mutations(void)
 
 // ---------------------------------------------------------------- mappings whose file shrinks
 
+// Did a child end as SIGBUS makes it end? Under a sanitizer that is the sanitizer's report.
+static bool died_of_bus(pid_t child)
+{
+	int status = 0;
+
+	waitpid(child, &status, 0);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+#else
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
+#endif
+}
+
+static volatile char sum;
+
 static void test_cut_short(void)
 {
 	char path[] = "/tmp/perfsample-image-XXXXXX";
@@ -334,19 +349,19 @@ static void test_cut_short(void)
 
 	pid_t child = fork();
 	if (child == 0) { // a SIGBUS that is none of ours still kills
+		close(STDERR_FILENO);
 		char *other = mmap(NULL, 0x2000, PROT_READ, MAP_PRIVATE, fd, 0);
-		_exit(other[0x1800] == 0 ? 0 : 1);
+		sum = other[0x1800];
+		_exit(0);
 	}
-	int status = 0;
-	waitpid(child, &status, 0);
-	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "another mapping's SIGBUS ends the process as ever");
+	ok(died_of_bus(child), "another mapping's SIGBUS ends the process as ever");
 	child = fork();
 	if (child == 0) {
+		close(STDERR_FILENO);
 		raise(SIGBUS);
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "so does a SIGBUS that was sent");
+	ok(died_of_bus(child), "so does a SIGBUS that was sent");
 	close(fd);
 	buf_release(&file);
 }

@@ -20,6 +20,15 @@ static bool is_call(const uint8_t *end, size_t size, int64_t *distance)
 	return (instruction & 0xfefff000) == 0xd63f0000;
 }
 
+// An optional bti c, then adrp x16
+static bool is_stub(const uint8_t *code, size_t size)
+{
+	uint32_t instruction[2] = { 0 };
+
+	memcpy(instruction, code, size < sizeof(instruction) ? size : sizeof(instruction));
+	return ((instruction[0] == 0xd503245f ? instruction[1] : instruction[0]) & 0x9f00001f) == 0x90000010;
+}
+
 // mov x8, #139; svc #0
 static bool is_sigreturn(const uint8_t *code, size_t size)
 {
@@ -43,6 +52,7 @@ const struct unwind_arch unwind_arch_aarch64 = {
 	.addr_end = (uint64_t)1 << 52,
 	.fp_gives_sp = false,
 	.is_call = is_call,
+	.is_stub = is_stub,
 	.is_sigreturn = is_sigreturn,
 	// siginfo (128 bytes), ucontext up to uc_mcontext (176), fault address, x0 to x30, sp, pc
 	.sigframe = { .pc = 568, .sp = 560, .fp = 544, .lr = 552 },

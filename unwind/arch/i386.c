@@ -27,6 +27,7 @@ const struct unwind_arch unwind_arch_i386 = {
 	.addr_end = (uint64_t)1 << 32,
 	.fp_gives_sp = true,
 	.is_call = x86_is_call,
+	.is_stub = x86_is_stub,
 	.is_sigreturn = is_sigreturn,
 	// sp at the trampoline: signal number, two pointers, siginfo (128 bytes), ucontext (20 bytes), then struct sigcontext
 	.sigframe = { .pc = 216, .sp = 188, .fp = 184 },

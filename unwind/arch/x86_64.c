@@ -29,6 +29,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.addr_end = (uint64_t)1 << 56, // with five-level page tables
 	.fp_gives_sp = true,
 	.is_call = x86_is_call,
+	.is_stub = x86_is_stub,
 	.is_sigreturn = is_sigreturn,
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },
