@@ -11,7 +11,7 @@ mkdir -p "$demo"
 awk 'BEGIN {
 	print "#include <math.h>\n#include <stdio.h>"
 	for (i = 0; i < 700; i++) {
-		printf "struct s%d { int a[%d]; double d; struct s%d *next; };\n", i, i % 7 + 3, i > 0 ? i - 1 : 0
+		printf "struct s%d { int a[%d]; double d; struct s%d *next; };\n", i, i % 7 + 3, (i > 0 ? i - 1 : 0)
 		printf "int fn%d(int *p, int n, struct s%d *q)\n{\n\tint t = 0;\n", i, i
 		printf "\tfor (int k = 0; k < n; k++) {\n\t\tt += p[k] * %d + (p[k] >> %d);\n", i + 3, i % 5 + 1
 		printf "\t\tif (t %% %d == 0) q->d += sqrt(t) * %d.5; else q->a[(unsigned)t %% %d] += k;\n\t}\n", i + 7, i, i % 7 + 3
