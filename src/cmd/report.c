@@ -226,6 +226,34 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	return true;
 }
 
+// As in perf, the word after -g belongs to it when it is one of its modes; the parser takes only what is attached.
+static bool is_calls_mode(const char *word)
+{
+	static const char *const modes[] = { "caller", "callee", "none", "graph" };
+	size_t length = strcspn(word, ",");
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (strlen(modes[i]) == length && memcmp(modes[i], word, length) == 0)
+			return true;
+	return length > 0 && strspn(word, "0123456789.") == length;
+}
+
+static char **attach_modes(int *argc, char **argv)
+{
+	char **out = mem_zero((size_t)*argc + 1, sizeof(*out));
+	int count = 0;
+	for (int i = 0; i < *argc; i++) {
+		bool is_short = strcmp(argv[i], "-g") == 0, is_long = strcmp(argv[i], "--call-graph") == 0;
+		if ((is_short || is_long) && i + 1 < *argc && is_calls_mode(argv[i + 1])) {
+			out[count++] = mem_printf("%s%s%s", argv[i], is_long ? "=" : "", argv[i + 1]);
+			i++;
+		} else {
+			out[count++] = mem_string(argv[i]);
+		}
+	}
+	*argc = count;
+	return out;
+}
+
 static bool parse(struct choices *c, int argc, char **argv, struct err *err)
 {
 	struct option_parser parser;
@@ -338,12 +366,14 @@ static int run(int argc, char **argv)
 	struct err err = { 0 };
 	struct choices c = { .report = report_defaults(), .format = "text" };
 	select_init(&c.selection);
-	bool good = parse(&c, argc, argv, &err) && run_choices(&c, &err);
+	char **words = attach_modes(&argc, argv); // options keep pointers into them
+	bool good = parse(&c, argc, words, &err) && run_choices(&c, &err);
 	if (!good)
 		log_error("%s", err.text);
 	select_release(&c.selection);
 	vec_release(&c.report.keys);
 	buf_release(&c.fields);
+	value_words_free(words, (size_t)argc);
 	return good ? STATUS_OK : (int)err.status;
 }
 

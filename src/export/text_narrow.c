@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "export/text.h"
 
 enum { RANK_WIDTH = 5, SHARE_WIDTH = 6, RANGE_WIDTH = 9, TOTAL_WIDTH = 7 };
@@ -16,6 +17,30 @@ static bool is_cut(const struct report_event *e, double at_least)
 static void head(struct text *t, const char *word)
 {
 	buf_printf(t->out, "%-10s", word);
+}
+
+// Text behind its head, wrapped at blanks so that lines stay within 80 columns; escaped first, as names may be in it.
+static void write_wrapped(struct text *t, const char *word, const char *text)
+{
+	enum { ROOM = 69 };
+	struct buf escaped = { 0 };
+	escape_terminal(&escaped, text, strlen(text));
+	const char *s = buf_text(&escaped);
+	for (size_t at = 0, length = escaped.size; at < length;) {
+		size_t end = at + ROOM < length ? at + ROOM : length, cut = end;
+		while (cut < length && cut > at && s[cut] != ' ')
+			cut--;
+		if (cut > at)
+			end = cut;
+		else // one long word
+			while (end < length && ((unsigned char)s[end] & 0xc0) == 0x80)
+				end++;
+		head(t, at == 0 ? word : "");
+		buf_add(t->out, s + at, end - at);
+		buf_byte(t->out, '\n');
+		at = end + (end < length && s[end] == ' ');
+	}
+	buf_release(&escaped);
 }
 
 // ---------------------------------------------------------------- header
@@ -310,7 +335,7 @@ static void write_notes(struct text *t)
 		const struct report_caveat *c = &e->caveats.data[i];
 		switch (c->code) {
 		case CAVEAT_RESONANCE:
-			head(t, "aliasing");
+			write_wrapped(t, "aliasing", c->text);
 			break;
 		case CAVEAT_CUT_OFF:
 		case CAVEAT_DROPPED:
@@ -319,13 +344,11 @@ static void write_notes(struct text *t)
 		case CAVEAT_SALVAGED:
 		case CAVEAT_SHORT_TASKS:
 		case CAVEAT_OTHER:
-			head(t, "note");
+			write_wrapped(t, "note", c->text);
 			break;
 		default: // said in its own line
-			continue;
+			break;
 		}
-		text_name(t->out, c->text, 400);
-		buf_byte(t->out, '\n');
 	}
 }
 
@@ -550,18 +573,8 @@ static void write_next_of_care(struct text *t)
 		buf_release(&line);
 		return;
 	}
-	const char *s = buf_text(&line);
-	size_t length = line.size - 1; // without the last blank
-	for (size_t at = 0; at < length;) { // wrapped at 80 columns
-		size_t room = 69, end = at + room < length ? at + room : length;
-		if (end < length)
-			while (end > at && s[end] != ' ')
-				end--;
-		head(t, at == 0 ? "next" : "");
-		buf_add(t->out, s + at, end - at);
-		buf_byte(t->out, '\n');
-		at = end + 1;
-	}
+	line.size--; // the last blank
+	write_wrapped(t, "next", buf_text(&line));
 	buf_release(&line);
 }
 
@@ -572,7 +585,7 @@ static void write_next(struct text *t)
 		write_next_of_care(t);
 		return;
 	}
-	bool longer = t->shown > 1 && write_longer(t);
+	bool longer = !t->children && t->shown > 1 && write_longer(t);
 	if (t->report->options.calls == CALLS_NONE && t->shown > 0)
 		buf_printf(t->out, "%sCallers: -g caller\n", longer ? " " : "");
 	else if (longer)

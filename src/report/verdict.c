@@ -129,12 +129,13 @@ static void judge_recording(struct build *b)
 {
 	const struct report_event *e = b->event;
 	const struct profile_meta *meta = &b->profile->meta;
-	if (meta->cut_off)
+	bool is_first = b->report->events.count == 1; // what holds for the whole recording is said once
+	if (is_first && meta->cut_off)
 		ADD(b, CAVEAT_CUT_OFF, 1, VERDICT_SOUND, "recording was cut off");
 	if (e->source->is_clock && e->source->period > 0 && resonates((double)e->source->period / 1e6))
 		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND,
 		    "period is a simple multiple of 1 ms: locked loops are mis-measured");
-	for (size_t i = 0; i < meta->caveats.count; i++) {
+	for (size_t i = 0; is_first && i < meta->caveats.count; i++) {
 		const char *text = profile_text(b->profile, meta->caveats.data[i]);
 		if (strcmp(text, "recording was cut off") != 0)
 			ADD(b, strstr(text, "salvage") != NULL ? CAVEAT_SALVAGED : CAVEAT_OTHER, 1, VERDICT_SOUND, "%s", text);
