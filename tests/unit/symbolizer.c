@@ -241,7 +241,7 @@ static void many_at_once(void)
 static void section_cache(void)
 {
 	FILE *f = fopen(scratch_path("big.c"), "w");
-	for (int i = 0; i < 2500; i++)
+	for (int i = 0; i < 4500; i++)
 		fprintf(f, "struct s%d { int a%d; double b%d[%d]; struct s%d *next; }; static inline __attribute__((always_inline)) int inner%d(struct s%d *p, int x) "
 		        "{ p->a%d += x; return p->b%d[0] > x; }\nint fn%d(struct s%d *p, int x) { return inner%d(p, x) + x; }\n", i, i, i, i % 7 + 1, i, i, i, i, i, i, i, i);
 	fclose(f);
