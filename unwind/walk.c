@@ -37,11 +37,17 @@ static void adopt(struct unwinder *unwinder, struct unwind_image *image)
 const struct unwind_map *walk_map(struct walk *walk, uint64_t addr)
 {
 	struct unwinder *unwinder = walk->unwinder;
-	// Mappings are large: the hash takes 64 KiB as one. Small ones that share a slot only cost a call.
-	struct unwind_map *slot = &unwinder->recent[((addr >> 16) * 0x9e3779b97f4a7c15u) >> 58];
+	// Mappings are large: the hash takes 64 KiB as one. Two share a set; the front one was used last.
+	struct unwind_map *set = unwinder->recent[((addr >> 16) * 0x9e3779b97f4a7c15u) >> (64 - RECENT_BITS)];
 
-	if (holds(slot, addr))
-		return slot;
+	if (holds(&set[0], addr))
+		return &set[0];
+	struct unwind_map front = set[0];
+	if (holds(&set[1], addr)) {
+		set[0] = set[1];
+		set[1] = front;
+		return &set[0];
+	}
 	struct unwind_map answer = walk->input->map(walk->input->map_context, addr);
 	if (!holds(&answer, addr)) // an answer about nowhere, or somewhere else
 		answer = (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
@@ -52,8 +58,9 @@ const struct unwind_map *walk_map(struct walk *walk, uint64_t addr)
 	}
 	if (answer.image != NULL)
 		adopt(unwinder, answer.image);
-	*slot = answer;
-	return slot;
+	set[1] = front;
+	set[0] = answer;
+	return &set[0];
 }
 
 static void start_generation(struct unwinder *unwinder, uint64_t generation)
@@ -302,8 +309,9 @@ static inline bool step(struct walk *walk, struct cursor *at, enum unwind_end *e
 			activate(unwinder, map);
 	}
 	if (map->image == NULL) {
-		*end = map->end > map->start ? map->missing : UNWIND_NO_MAPPING;
-		return *end == UNWIND_NO_CFI && walk_without_cfi(walk, map, at, end);
+		struct unwind_map code = *map; // asking about other addresses may take its place
+		*end = code.end > code.start ? code.missing : UNWIND_NO_MAPPING;
+		return *end == UNWIND_NO_CFI && walk_without_cfi(walk, &code, at, end);
 	}
 	struct unwind_rule rule = cached_rule(walk, lookup, at->kind);
 	enum rule_base base = rule.kind & RULE_BASE_MASK;

@@ -6,7 +6,7 @@
 #include "unwind/rule_table.h"
 #include "unwind/unwind.h"
 
-enum { CACHE_BITS = 15, CACHE_ENTRIES = 1 << CACHE_BITS, RECENT_MAPS = 64 };
+enum { CACHE_BITS = 15, CACHE_ENTRIES = 1 << CACHE_BITS, RECENT_BITS = 5 };
 
 struct cache_entry {
 	uint64_t key; // image's serial << 32 | vaddr - image's base; 0: empty
@@ -25,7 +25,7 @@ struct unwinder {
 	struct cache_entry *cache;
 	struct active_map last;                // the last one with an image
 	struct unwind_map missing;             // the last answer without
-	struct unwind_map recent[RECENT_MAPS]; // by a hash of the address; valid within one generation
+	struct unwind_map recent[1 << RECENT_BITS][2]; // by a hash of the address; valid within one generation
 	uint64_t generation;
 	bool has_generation;
 	uint64_t born_ns;
@@ -54,7 +54,7 @@ struct walk {
 	unsigned rewalks;
 };
 
-// The mapping at an address, from the unwinder's memory or the caller's callback.
+// The mapping at an address, from the unwinder's memory or the caller's callback. Valid until the next call.
 const struct unwind_map *walk_map(struct walk *walk, uint64_t addr);
 // The register's value in the sample; false: not delivered.
 bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out);
