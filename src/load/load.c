@@ -12,6 +12,7 @@
 
 #include <elf.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,13 @@ uint32_t loader_event(struct loader *loader, size_t event, bool for_sample)
 
 static uint32_t comm_of(struct loader *loader, const struct thread *thread)
 {
+	if (thread->comm == 0 && thread->pid == 0)
+		return intern_string(&loader->profile->names, "swapper"); // the idle tasks: no record names them
+	if (thread->comm == 0) { // perf's word for a thread that no record named
+		char text[16];
+		snprintf(text, sizeof(text), ":%d", thread->tid);
+		return intern_string(&loader->profile->names, text);
+	}
 	while (loader->comms.count <= thread->comm)
 		vec_push(&loader->comms, 0);
 	uint32_t *id = &loader->comms.data[thread->comm];

@@ -9,8 +9,9 @@
 
 enum {
 	BATCH_JOBS = 4096,
-	BATCH_BYTES = 8 << 20,
-	JOBS_A_THREAD = 1024, // fewer are not worth a thread
+	BATCH_BYTES = 24 << 20,
+	MANY_SAMPLES = 4096,  // a recording of fewer is done before threads have compiled their rules
+	JOBS_A_THREAD = 128,
 	JOBS_A_TURN = 64,
 	WORKERS_MOST = 64,
 };
@@ -117,7 +118,7 @@ static void run_jobs(struct loader *loader)
 	struct raw *raw = &loader->raw;
 	pthread_t threads[WORKERS_MOST];
 	size_t next = 0;
-	unsigned wanted = (unsigned)(raw->jobs.count / JOBS_A_THREAD), started = 0;
+	unsigned wanted = raw->done >= MANY_SAMPLES ? (unsigned)(raw->jobs.count / JOBS_A_THREAD) : 1, started = 0;
 	for (unsigned i = 0; i < raw->worker_count; i++) {
 		raw->workers[i].frames.count = 0;
 		raw->workers[i].next_job = &next;
@@ -162,6 +163,7 @@ void raw_flush(struct loader *loader)
 	run_jobs(loader);
 	for (size_t i = 0; i < raw->jobs.count; i++)
 		finish_job(loader, &raw->jobs.data[i]);
+	raw->done += raw->jobs.count;
 	vec_clear(&raw->jobs);
 	raw->bytes = 0;
 }

@@ -27,6 +27,7 @@ struct raw_job {
 struct raw {
 	VEC(struct raw_job) jobs;
 	size_t bytes; // of stack that wait
+	uint64_t done; // samples unwound
 	struct raw_worker *workers;
 	unsigned worker_count;
 };
