@@ -29,8 +29,7 @@ static void spelling(struct buf *out, const struct option *option)
 		buf_printf(out, "\\fB\\-%c\\fR", option->letter);
 	if (option->name != NULL) {
 		buf_string(out, option->letter != 0 ? ", " : "");
-		buf_string(out, "\\fB\\-\\-\\fR");
-		buf_string(out, (option->flags & OPTION_NEGATABLE) != 0 ? "[\\fBno\\-\\fR]\\fB" : "\\fB");
+		buf_string(out, (option->flags & OPTION_NEGATABLE) != 0 ? "\\fB\\-\\-\\fR[\\fBno\\-\\fR]\\fB" : "\\fB\\-\\-");
 		roff(out, option->name);
 		buf_string(out, "\\fR");
 	}
