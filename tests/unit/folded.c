@@ -117,7 +117,7 @@ static void test_script(void)
 	script_has("no frame at all", (struct export_input){ .fields = "comm,ip,sym" }, "\napp \n\na;\\x1b \n\t            1010 main\n\n");
 	script_has("source lines", (struct export_input){ .inlines = true, .fields = "ip,sym,srcline" }, "in\\x0aner\n  in.h:7 (inlined)\n\t            1120 work;x\n  ??:0\n");
 	script_has("events are aligned and escaped", (struct export_input){ .fields = "event" }, "cpu-clock: \n");
-	script_has("one line a sample", (struct export_input){ .fields = "comm,ip,sym", .hide_calls = true }, "             app          1001230 leaf\n");
+	script_has("one line a sample", (struct export_input){ .fields = "comm,ip,sym", .hide_calls = true }, "             app           1001230 leaf\n");
 	script_has("a slice", (struct export_input){ .fields = "tid", .first_sample = 1, .sample_count = 2 }, "   11 \n   20 \n");
 	struct buf pieces = { 0 }, whole = { 0 };
 	struct export_input input = { .profile = &profile };
