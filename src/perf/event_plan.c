@@ -176,9 +176,10 @@ static void set_scope(struct perf_event_attr *attr, const struct event_target *t
 	attr->sample_id_all = 1;
 	attr->use_clockid = 1;
 	attr->clockid = CLOCK_MONOTONIC;
-	if (options->exclude_user)
+	// Unless nothing would be left: who writes :k where the kernel is not allowed gets the kernel's refusal, not an empty profile.
+	if (options->exclude_user && !attr->exclude_kernel)
 		attr->exclude_user = 1;
-	if (options->exclude_kernel)
+	if (options->exclude_kernel && !attr->exclude_user)
 		attr->exclude_kernel = attr->exclude_hv = 1;
 }
 

@@ -132,6 +132,10 @@ static void nobody_body(void)
 	refused = !open_set(&set, "cpu-clock:k", &t, &o);
 	printf("#   %s\n", err.text);
 	tap_failed += paranoid > 1 && (!refused || strstr(err.text, "kernel.perf_event_paranoid=1") == NULL);
+	o.exclude_kernel = true;
+	refused = !open_set(&set, "cpu-clock:k", &t, &o);
+	tap_failed += paranoid > 1 && !refused; // not opened with everything left out
+	o.exclude_kernel = false;
 	o.is_default_rate = true; // the default of an ordinary user on a host without counters: both retreats
 	opened = open_set(&set, NULL, &t, &o);
 	tap_failed += !opened || (paranoid == 2 && !decided(&set, "user space only"));
