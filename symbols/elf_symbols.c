@@ -129,6 +129,10 @@ bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **r
 		buf_clear(&out->storage[SPACE_SYMTAB]);
 		good = read_table(out, module->image, SHT_SYMTAB, SPACE_SYMTAB, 0);
 	}
+	if (!good && (out->mini = mini_debug_open(module->image)) != NULL) {
+		buf_clear(&out->storage[SPACE_SYMTAB]);
+		good = read_table(out, out->mini, SHT_SYMTAB, SPACE_SYMTAB, 0);
+	}
 	good |= read_table(out, module->image, SHT_DYNSYM, SPACE_DYNSYM, 0);
 	symbol_table_finish(&out->table);
 	*result = out;
@@ -157,5 +161,6 @@ void elf_symbols_release(struct elf_symbols *symbols)
 	for (size_t i = 0; i < TABLE_SPACES; i++)
 		buf_release(&symbols->storage[i]);
 	plt_free(symbols->plt);
+	image_release(symbols->mini);
 	free(symbols);
 }

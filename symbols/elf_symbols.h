@@ -12,10 +12,12 @@ struct plt; // symbols/plt.c
 struct elf_symbols {
 	struct symbol_table table;
 	struct buf storage[TABLE_SPACES]; // string tables that had to be decompressed
+	struct image *mini;               // what .gnu_debugdata holds, or NULL
 	struct plt *plt;                  // made when the first address between symbols is asked for
 };
 
-// Reads .symtab of the debug file, else of the image, and .dynsym of the image. false: none has a function.
+// Reads .symtab of the debug file, else of the image, else of the image inside .gnu_debugdata (a mini debug file: functions that .dynsym
+// does not have), and .dynsym of the image. false: none has a function.
 bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **out);
 bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out);
 void elf_symbols_release(struct elf_symbols *symbols);
@@ -24,5 +26,8 @@ void elf_symbols_release(struct elf_symbols *symbols);
 struct plt *plt_new(const struct image *image);
 bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out);
 void plt_free(struct plt *plt);
+
+// The ELF image that .gnu_debugdata holds, xz-compressed (at most 64 MiB); a reference, or NULL.
+struct image *mini_debug_open(const struct image *image);
 
 #endif

@@ -76,7 +76,7 @@ static void debug_files(void)
 	expect("by build ID", scratch_path("stripped"), 2, "work", SYMBOL_FOUND);
 	shell("objcopy --compress-debug-sections=zlib t.debug debug/.build-id/%.2s/%s.debug", id, id + 2);
 	expect("by build ID, zlib", scratch_path("stripped"), 2, "work", SYMBOL_FOUND);
-	if (shell("objcopy --compress-debug-sections=zstd t.debug z.debug 2>/dev/null && readelf -t z.debug | grep -q ZSTD")) {
+	if (shell("objcopy --compress-debug-sections=zstd t.debug z.debug 2>/dev/null && readelf -t z.debug 2>/dev/null | grep -q ZSTD")) {
 		shell("cp z.debug debug/.build-id/%.2s/%s.debug", id, id + 2);
 		expect("by build ID, zstd", scratch_path("stripped"), 2, "work", SYMBOL_FOUND);
 	} else {
@@ -91,6 +91,11 @@ static void debug_files(void)
 	expect("another build's debug file under this build ID", scratch_path("stripped"), 0, "??", SYMBOL_NO_SYMBOLS);
 	shell("rm -r debug/.build-id; cp other.debug t.debug");
 	expect("another build's debug file under the debuglink's name", scratch_path("linked"), 0, "??", SYMBOL_NO_SYMBOLS);
+
+	if (shell("strip --strip-debug -o mini full && xz -kf mini && objcopy --add-section .gnu_debugdata=mini.xz stripped minied"))
+		expect("a mini debug file inside", scratch_path("minied"), 0, "work", SYMBOL_FOUND);
+	else
+		skip("no xz", "a mini debug file inside");
 
 	// Without build IDs, the debuglink's CRC decides.
 	shell("gcc -O2 -g -o n t.c -Wl,--build-id=none && objcopy --only-keep-debug n n.debug && strip -o n.stripped n && objcopy --add-gnu-debuglink=n.debug n.stripped n.linked");
@@ -108,7 +113,7 @@ static void debug_files(void)
 
 static void supplementary(void)
 {
-	if (!shell("command -v dwz >/dev/null && cp full d1 && cp other d2 && dwz -m common.dwz d1 d2 2>dwz.err && readelf -SW d1 | grep -q altlink")) {
+	if (!shell("command -v dwz >/dev/null && cp full d1 && cp other d2 && dwz -m common.dwz d1 d2 2>dwz.err && readelf -SW d1 2>/dev/null | grep -q altlink")) {
 		skip("no dwz", "a supplementary file");
 		return;
 	}
