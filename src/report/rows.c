@@ -116,6 +116,12 @@ static void name_row(const struct build *b, const struct tally_row *from, struct
 	row->is_unresolved = (keys & 1 << KEY_SYMBOL) != 0 && !e->is_known;
 }
 
+// Self is part of total: equal weights are the same samples, in every block.
+static bool is_same_count(const struct tally_count *self, const struct tally_count *total)
+{
+	return self->weight == total->weight && self->runs == total->runs && self->starts == total->starts && self->ends == total->ends;
+}
+
 static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 {
 	const struct tally_row *from = &b->tally.rows.data[id];
@@ -126,7 +132,7 @@ static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 	row->sample_count = from->samples;
 	measure(b, &from->self, self, 0, &row->self);
 	double cut = b->tally.cut - from->cut;
-	if (memcmp(self, total, sizeof(self)) == 0 && memcmp(&from->self, &from->total, sizeof(from->self)) == 0 && !(cut > 0))
+	if (is_same_count(&from->self, &from->total) && !(cut > 0))
 		row->total = row->self; // a leaf: most functions are
 	else
 		measure(b, &from->total, total, cut, &row->total);

@@ -368,10 +368,11 @@ static void find_weights(struct tally *t)
 		if (count++ % step == 0)
 			vec_push(&some, s->weight);
 	}
-	if (t->is_weighted) {
+	if (t->is_weighted && some.count > 0) {
 		qsort(some.data, some.count, sizeof(*some.data), by_value);
 		const struct profile_event *e = &p->events.data[t->event];
-		t->weight_floor = e->is_freq && !e->is_clock ? (double)some.data[some.count / 2] / 4 : 0;
+		size_t middle = some.count / 2;
+		t->weight_floor = e->is_freq && !e->is_clock ? (double)some.data[middle] / 4 : 0;
 	}
 	vec_release(&some);
 }

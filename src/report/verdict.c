@@ -80,10 +80,10 @@ static size_t first_rows(const struct report_event *e, const struct row_measure 
 	size_t count = 0;
 	for (size_t i = 0; i < e->rows.count; i++) {
 		const struct row_measure *m = &e->rows.data[i].self;
-		if (!(m->samples > 0) || (count == FIRST_ROWS && m->samples <= first[count - 1]->samples))
+		if (!(m->samples > 0) || (count == FIRST_ROWS && m->samples <= first[FIRST_ROWS - 1]->samples))
 			continue;
-		size_t at = count < FIRST_ROWS ? count++ : count - 1;
-		for (; at > 0 && first[at - 1]->samples < m->samples; at--)
+		size_t at = count < FIRST_ROWS ? count++ : FIRST_ROWS - 1;
+		for (; at > 0 && first[at - 1] != NULL && first[at - 1]->samples < m->samples; at--)
 			first[at] = first[at - 1];
 		first[at] = m;
 	}
@@ -92,11 +92,11 @@ static size_t first_rows(const struct report_event *e, const struct row_measure 
 
 static void judge_rows(struct build *b)
 {
-	const struct row_measure *first[FIRST_ROWS];
+	const struct row_measure *first[FIRST_ROWS] = { NULL };
 	size_t count = first_rows(b->event, first);
 	unsigned flags = 0;
 	uint64_t visits = UINT64_MAX;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && first[i] != NULL; i++) {
 		flags |= first[i]->flags;
 		if ((first[i]->flags & ROW_FEW) == 0)
 			continue;

@@ -18,7 +18,10 @@ static char *export_as(const char *format, const struct profile *p, const struct
 	struct export_input input = { .profile = p, .report = &report };
 	ok(exporter_find(format)->write(&input, &out, &err), "%s is written", format);
 	report_release(&report);
-	return buf_detach(&out);
+	char *text = buf_detach(&out);
+	if (text == NULL)
+		exit(1);
+	return text;
 }
 
 static void hostile_profile(struct profile *p)
