@@ -52,7 +52,8 @@ static void add_range(void *context, uint64_t lo, uint64_t hi)
 static uint32_t read_function(struct walk *w, const struct abbrev *entry, uint64_t die, uint32_t parent)
 {
 	struct dwarf_unit *unit = w->unit;
-	struct dwarf_node node = { .parent = parent, .die = (uint32_t)(die - unit->offset), .is_inlined = entry->tag == DW_TAG_inlined_subroutine };
+	struct dwarf_node node = { .parent = parent, .die = (uint32_t)(die - unit->offset),
+	                           .is_inlined = entry->tag == DW_TAG_inlined_subroutine };
 	struct dwarf_value ranges = { 0 }, high = { 0 };
 	uint64_t low = 0, hi;
 	bool has_ranges = false, has_high = false;
@@ -119,7 +120,8 @@ static bool may_skip_children(const struct walk *w, const struct abbrev *entry, 
 		return false;
 	if (is_codeless(entry->tag))
 		return true;
-	return w->skips_types && !in_function && (entry->tag == DW_TAG_structure_type || entry->tag == DW_TAG_class_type || entry->tag == DW_TAG_union_type);
+	return w->skips_types && !in_function &&
+		(entry->tag == DW_TAG_structure_type || entry->tag == DW_TAG_class_type || entry->tag == DW_TAG_union_type);
 }
 
 static void walk_dies(struct walk *w)

@@ -121,6 +121,7 @@ struct dwarf {
 	struct span_table by_addr;    // values are indices of unit_offsets
 	VEC(uint64_t) unit_offsets;
 	bool has_aranges, has_all_ranges;
+	uint64_t ranges_read;
 	struct hash_map abbrev_ids;
 	VEC(struct abbrev_table *) abbrevs;
 	struct arena arena;

@@ -101,7 +101,8 @@ static void read_scopes(struct dwarf_unit *unit)
 		if (is_scope(entry->tag) && entry->has_children) {
 			const char *name = scope_name(unit, entry, &b);
 			scope = (uint32_t)unit->scopes.count;
-			vec_push(&unit->scopes, (struct dwarf_scope){ .begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current, .name = name });
+			vec_push(&unit->scopes, (struct dwarf_scope){
+				.begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current, .name = name });
 			current = scope;
 		} else if (entry->fixed_size >= 0) {
 			bytes_skip(&b, (size_t)entry->fixed_size);

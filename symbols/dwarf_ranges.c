@@ -3,7 +3,8 @@
 
 #include "symbols/dwarf_internal.h"
 
-enum { RANGES_LIMIT = 1 << 20 };
+// In one list, and in all that a file has read: units and functions may share lists, by intent or to make work without end.
+enum { RANGES_LIMIT = 1 << 20, ALL_RANGES_LIMIT = 1 << 26 };
 
 static bool indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *addr)
 {
@@ -83,7 +84,7 @@ void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, dwa
 	else if (unit->skeleton != NULL && unit->version < 5)
 		offset += skeleton->ranges_base;
 	bytes_skip(&b, offset);
-	for (size_t n = 0; n < RANGES_LIMIT && !b.bad; n++) {
+	for (size_t n = 0; n < RANGES_LIMIT && !b.bad && unit->dwarf->ranges_read++ < ALL_RANGES_LIMIT; n++) {
 		if (!(unit->version < 5 ? range_entry(unit, &b, &base, &lo, &hi) : rnglist_entry(unit, &b, &base, &lo, &hi)))
 			return;
 		// Code that the linker threw away keeps its ranges, at 0 or 1 or -1 (lld: -2 too).

@@ -116,7 +116,9 @@ struct writing {
 static void add_section(struct writing *w, const char *name, uint32_t type, const void *bytes, size_t size)
 {
 	buf_align(&w->out, 8);
-	w->headers[w->count++] = (Elf64_Shdr){ .sh_name = (uint32_t)w->names.size, .sh_type = type, .sh_offset = w->out.size, .sh_size = size, .sh_addralign = 4 };
+	w->headers[w->count++] = (Elf64_Shdr){
+		.sh_name = (uint32_t)w->names.size, .sh_type = type, .sh_offset = w->out.size, .sh_size = size, .sh_addralign = 4,
+	};
 	buf_add(&w->names, name, strlen(name) + 1);
 	buf_add(&w->out, bytes, size);
 }
@@ -161,7 +163,8 @@ static bool write_all(int fd, const char *data, size_t size)
 // The whole file; false when a section cannot be decompressed.
 static bool compose(struct writing *w, const struct image *source)
 {
-	Elf64_Ehdr header = { .e_type = ET_DYN, .e_machine = source->machine, .e_version = EV_CURRENT, .e_ehsize = sizeof(header), .e_shentsize = sizeof(Elf64_Shdr) };
+	Elf64_Ehdr header = { .e_type = ET_DYN, .e_machine = source->machine, .e_version = EV_CURRENT,
+	                      .e_ehsize = sizeof(header), .e_shentsize = sizeof(Elf64_Shdr) };
 	memcpy(header.e_ident, ELFMAG, SELFMAG);
 	header.e_ident[EI_CLASS] = ELFCLASS64;
 	header.e_ident[EI_DATA] = source->data[EI_DATA];
