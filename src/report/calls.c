@@ -83,8 +83,10 @@ static void add_stack(struct call_tree *tree, const struct build *b, const struc
 	}
 	const struct stack_step *steps = tree->steps.data;
 	bool callers = b->options->calls == CALLS_CALLER;
-	size_t at = count > 0 ? find_row(b, row, steps, count) : 0;
-	if (steps == NULL || at == count)
+	if (steps == NULL || count == 0)
+		return;
+	size_t at = find_row(b, row, steps, count);
+	if (at == count)
 		return;
 	tree->branches.data[0].weight += weight;
 	uint32_t parent = 0;
