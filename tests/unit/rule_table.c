@@ -1,0 +1,196 @@
+// The index of FDEs: from .eh_frame_hdr, from a scan where that is missing or wrong, without section headers; and images shared by threads.
+#include "unwind/rule_table.h"
+
+#include <elf.h>
+#include <pthread.h>
+
+#include "tests/tap.h"
+
+static struct buf original;
+
+static void read_file(const char *path, struct buf *out)
+{
+	FILE *file = fopen(path, "rb");
+	size_t got;
+
+	do {
+		buf_reserve(out, 1 << 16);
+		got = fread(out->data + out->size, 1, 1 << 16, file);
+		out->size += got;
+	} while (got > 0);
+	fclose(file);
+}
+
+static struct unwind_image *open_copy(const struct buf *file)
+{
+	struct image *image;
+	struct unwind_image *made;
+
+	if (!image_open_bytes(&image, file->data, file->size, false, "copy", NULL))
+		return NULL;
+	unwind_image_new(&made, image, true, NULL);
+	image_release(image);
+	return made;
+}
+
+// Every rule of every function of `wanted`, asked of `image`.
+static unsigned long differing(struct unwind_image *image, struct unwind_image *wanted, unsigned long *asked)
+{
+	struct unwind_counters counters = { 0 };
+	struct rule_table *table = &wanted->tables[wanted->table_count - 1];
+	unsigned long bad = 0;
+
+	*asked = 0;
+	for (size_t i = 0; i < table->fde_count; i++) {
+		for (uint64_t into = 0; into < 48; into++) {
+			uint64_t vaddr = wanted->base + table->fdes[i].start + into;
+			struct unwind_rule a = rule_table_find(wanted, vaddr, &counters), b = rule_table_find(image, vaddr, &counters);
+			bad += memcmp(&a, &b, sizeof(a)) != 0;
+			++*asked;
+		}
+	}
+	return bad;
+}
+
+static void compare(const char *what, const struct buf *file, struct unwind_image *wanted)
+{
+	unsigned long asked = 0, bad;
+	struct unwind_image *image = open_copy(file);
+
+	if (!ok(image != NULL && image->table_count > 0, "%s: opened", what))
+		return;
+	bad = differing(image, wanted, &asked);
+	ok(asked > 1000 && bad == 0, "%s: %lu rules asked, %lu differ", what, asked, bad);
+	ok(unwind_image_bytes(image) > sizeof(*image), "it says what it holds: %zu bytes", unwind_image_bytes(image));
+	unwind_image_free(image);
+}
+
+static struct buf copy_of(const struct buf *file)
+{
+	struct buf copy = { 0 };
+	buf_add(&copy, file->data, file->size);
+	return copy;
+}
+
+static Elf64_Phdr *header_segment(struct buf *file)
+{
+	Elf64_Ehdr *ehdr = (Elf64_Ehdr *)(void *)file->data;
+	Elf64_Phdr *phdr = (Elf64_Phdr *)(void *)(file->data + ehdr->e_phoff);
+
+	for (int i = 0; i < ehdr->e_phnum; i++)
+		if (phdr[i].p_type == PT_GNU_EH_FRAME)
+			return &phdr[i];
+	return NULL;
+}
+
+static void rename_section(struct buf *file, const char *name)
+{
+	for (size_t i = 0; i + strlen(name) + 1 < file->size; i++)
+		if (memcmp(file->data + i, name, strlen(name) + 1) == 0)
+			file->data[i + 1] = '_';
+}
+
+static void test_headers(const char *path)
+{
+	read_file(path, &original);
+	struct unwind_image *wanted = open_copy(&original);
+	if (!ok(wanted != NULL && wanted->table_count > 0 && wanted->tables[wanted->table_count - 1].is_from_header, "%s: index from the header", path))
+		return;
+
+	struct buf file = copy_of(&original);
+	((Elf64_Ehdr *)(void *)file.data)->e_shoff = 0;
+	compare("no section headers", &file, wanted);
+	buf_release(&file);
+
+	file = copy_of(&original);
+	header_segment(&file)->p_type = PT_NULL;
+	compare("no PT_GNU_EH_FRAME", &file, wanted);
+	rename_section(&file, ".eh_frame_hdr");
+	compare("nor a section of that name: a scan", &file, wanted);
+	buf_release(&file);
+
+	file = copy_of(&original);
+	char *hdr = file.data + header_segment(&file)->p_offset;
+	uint32_t count, entry[2], other[2];
+	memcpy(&count, hdr + 8, 4);
+	memset(hdr + 8, 0, 4);
+	compare("a table of zero FDEs", &file, wanted);
+	memset(hdr + 8, 0xff, 4);
+	compare("a table of four billion", &file, wanted);
+	memcpy(hdr + 8, &count, 4);
+	hdr[0] = 9;
+	compare("another version", &file, wanted);
+	hdr[0] = 1;
+	hdr[3] = 0x1b;
+	compare("another encoding", &file, wanted);
+	hdr[3] = 0x3b;
+	memcpy(entry, hdr + 12 + 8 * (count / 2), 8); // two entries the wrong way round
+	memcpy(other, hdr + 12 + 8 * (count / 3), 8);
+	memcpy(hdr + 12 + 8 * (count / 2), other, 8);
+	memcpy(hdr + 12 + 8 * (count / 3), entry, 8);
+	compare("a table out of order", &file, wanted);
+	buf_release(&file);
+
+	file = copy_of(&original);
+	hdr = file.data + header_segment(&file)->p_offset;
+	for (uint32_t i = 0; i + 1 < count; i++) // in order, but each points at its neighbour's FDE
+		memcpy(hdr + 12 + 8 * i + 4, original.data + (hdr - file.data) + 12 + 8 * (i + 1) + 4, 4);
+	compare("a table that points at other FDEs", &file, wanted);
+	buf_release(&file);
+
+	file = copy_of(&original);
+	rename_section(&file, ".eh_frame");
+	header_segment(&file)->p_type = PT_NULL;
+	rename_section(&file, ".eh_frame_hdr");
+	struct unwind_image *none = open_copy(&file);
+	struct unwind_counters counters = { 0 };
+	ok(none != NULL && none->table_count == 0 && rule_table_find(none, none->base + 0x2000, &counters).kind == RULE_NONE, "no CFI at all is fine");
+	unwind_image_free(none);
+	buf_release(&file);
+	unwind_image_free(wanted);
+}
+
+// ---------------------------------------------------------------- threads
+
+static struct image *shared;
+
+static void *in_thread(void *arg)
+{
+	unsigned long *found = arg;
+	struct unwind_counters counters = { 0 };
+
+	for (int i = 0; i < 20; i++) {
+		struct unwind_image *mine;
+		struct image *other;
+		unwind_image_new(&mine, shared, true, NULL);
+		struct rule_table *table = &mine->tables[mine->table_count - 1];
+		for (size_t f = 0; f < table->fde_count; f += 37)
+			*found += rule_table_find(mine, mine->base + table->fdes[f].start, &counters).kind != RULE_NONE;
+		unwind_image_free(mine);
+		if (image_open_path(&other, "/proc/self/exe", NULL))
+			image_release(other);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	pthread_t threads[4];
+	unsigned long found[4] = { 0 };
+
+	image_open_path(&shared, "/proc/self/exe", NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, in_thread, &found[i]);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	image_release(shared);
+	ok(found[0] > 0 && found[0] == found[1] && found[1] == found[2] && found[2] == found[3], "four threads share an image: %lu rules each", found[0]);
+}
+
+int main(void)
+{
+	test_headers("/proc/self/exe");
+	test_threads();
+	buf_release(&original);
+	return tap_done();
+}
