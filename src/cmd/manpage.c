@@ -1,19 +1,29 @@
 // perfsample manpage CMD: the SYNOPSIS and OPTIONS parts of a man page in man(7), made from the command's tables.
 #include <string.h>
 
+#include "base/escape.h"
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
 
-// man(7) text: backslashes, hyphens that are minus signs, and lines that would be requests.
+// man(7) text: backslashes, hyphens that are minus signs, lines that would be requests, and letters that not every terminal has.
 static void roff(struct buf *out, const char *text)
 {
 	bool is_start = true;
+	const char *end = text + strlen(text);
 	for (; *text != '\0'; text++) {
+		uint32_t c = 0;
+		size_t length = utf8_decode(text, (size_t)(end - text), &c);
 		if (is_start && (*text == '.' || *text == '\''))
 			buf_string(out, "\\&");
 		is_start = *text == '\n';
-		if (*text == '\\')
+		if (c == 0x2026) {
+			buf_string(out, "...");
+			text += length - 1;
+		} else if (length > 1) {
+			buf_printf(out, "\\[u%04X]", c);
+			text += length - 1;
+		} else if (*text == '\\')
 			buf_string(out, "\\e");
 		else if (*text == '-')
 			buf_string(out, "\\-");
