@@ -48,8 +48,9 @@ static void event_reading(struct loader *loader, const struct record *record, ui
 		vec_push(&account->gaps, (struct account_gap){ .from_ns = last->time_ns, .to_ns = row.time_ns, .count = row.lost - last->lost,
 		                                               .cpu = row.cpu, .event = event });
 	*last = row;
-	vec_push(&loader->profile->readings, (struct profile_reading){ .time_ns = record->id.time_ns, .value = row.value, .enabled = row.enabled,
-	                                                               .running = row.running, .lost = row.lost, .cpu = row.cpu, .event = event });
+	vec_push(&loader->profile->readings,
+	         (struct profile_reading){ .time_ns = record->id.time_ns, .value = row.value, .enabled = row.enabled, .running = row.running,
+	                                   .lost = row.lost, .cpu = row.cpu, .event = event });
 }
 
 static void recorder_reading(struct account *account, uint64_t time_ns, const struct account_reading *reading)
@@ -151,8 +152,9 @@ void account_record(struct loader *loader, const struct record *record, size_t e
 static void add_loss(struct loader *loader, const struct account_gap *gap, uint64_t from, uint64_t to, uint64_t count)
 {
 	if (count > 0)
-		vec_push(&loader->profile->losses, (struct profile_loss){ .from_ns = from, .to_ns = to > from ? to : from, .count = count, .cpu = gap->cpu,
-		                                                          .event = gap->event, .is_sideband = gap->is_sideband });
+		vec_push(&loader->profile->losses,
+		         (struct profile_loss){ .from_ns = from, .to_ns = to > from ? to : from, .count = count, .cpu = gap->cpu,
+		                                .event = gap->event, .is_sideband = gap->is_sideband });
 }
 
 // What was lost between two readings, placed where LOST records of that CPU say. They count every event of the ring, so they only
@@ -214,7 +216,8 @@ static void place_losses(struct loader *loader, bool any_accounted)
 		size_t end = low;
 		while (end < account->lost.count && end - low < 4096 && account->lost.data[end].from_ns < gap->to_ns)
 			end++;
-		place_gap(loader, gap, account->lost.data + low, gap->is_sideband ? 0 : end - low);
+		bool has_records = end > low && !gap->is_sideband;
+		place_gap(loader, gap, has_records ? account->lost.data + low : NULL, has_records ? end - low : 0);
 	}
 	for (size_t i = 0; i < account->lost.count && !any_accounted; i++) {
 		const struct account_gap *lost = &account->lost.data[i];

@@ -60,8 +60,8 @@ static void apply_note(struct chain *chain, const struct record_sample *sample, 
 	struct note note = no_note;
 	uint8_t kinds[8192];
 	size_t covered, raw_size, user = chain->count - chain->kernel_count;
-	*has_note = sample->raw != NULL && note_decode(sample->raw, sample->raw_size, &note, kinds, user < sizeof(kinds) ? user : sizeof(kinds),
-	                                               &covered, &raw_size);
+	*has_note = sample->raw != NULL && note_decode(sample->raw, sample->raw_size, &note, kinds,
+	                                               user < sizeof(kinds) ? user : sizeof(kinds), &covered, &raw_size);
 	if (!*has_note)
 		return;
 	for (size_t i = 0; i < covered && i < user && i < sizeof(kinds); i++) {
@@ -114,7 +114,8 @@ static uint32_t kernel_without_mapping(struct loader *loader)
 
 static uint32_t make_frame(struct loader *loader, const struct maps *maps, const struct chain_frame *from)
 {
-	struct profile_frame frame = { .addr = from->addr, .dso = PROFILE_NONE, .kind = from->kind, .via = from->via, .is_kernel = from->is_kernel };
+	struct profile_frame frame = { .addr = from->addr, .dso = PROFILE_NONE, .kind = from->kind, .via = from->via,
+	                               .is_kernel = from->is_kernel };
 	uint64_t lookup = from->kind == FRAME_RETURN && from->addr > 0 ? from->addr - 1 : from->addr;
 	const struct mapping *mapping = maps != NULL ? maps_find(maps, lookup) : NULL;
 	frame.image_addr = lookup;
@@ -134,8 +135,8 @@ static uint32_t frame_of(struct loader *loader, const struct maps *maps, const s
 	uint32_t generation = maps != NULL ? maps->generation : 0;
 	uint64_t hash = hash_pair(from->addr, (uint64_t)generation << 8 | (uint64_t)from->kind << 4 | from->via);
 	struct cached_frame *slot = &loader->frame_cache[hash % FRAME_CACHE_SLOTS];
-	if (!slot->is_used || slot->addr != from->addr || slot->generation != generation || slot->kind != from->kind || slot->via != from->via ||
-	    slot->is_kernel != from->is_kernel) {
+	if (!slot->is_used || slot->addr != from->addr || slot->generation != generation || slot->kind != from->kind ||
+	    slot->via != from->via || slot->is_kernel != from->is_kernel) {
 		*slot = (struct cached_frame){ .addr = from->addr, .generation = generation, .kind = from->kind, .via = from->via,
 		                               .is_kernel = from->is_kernel, .is_used = true };
 		slot->frame = make_frame(loader, maps, from);
@@ -160,7 +161,8 @@ uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *ch
 {
 	struct recent_stack *recent = &loader->recent[(uint32_t)tid % RECENT_STACKS];
 	uint32_t generation = maps != NULL ? maps->generation : 0, kernel_generation = kernel != NULL ? kernel->generation : 0;
-	if (recent->tid != tid || recent->generation != generation || recent->kernel_generation != kernel_generation || recent->is_foreign != is_foreign) {
+	if (recent->tid != tid || recent->generation != generation || recent->kernel_generation != kernel_generation ||
+	    recent->is_foreign != is_foreign) {
 		recent->tid = tid;
 		recent->generation = generation;
 		recent->kernel_generation = kernel_generation;
@@ -168,7 +170,8 @@ uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *ch
 		recent->frames.count = recent->nodes.count = 0;
 	}
 	size_t same = 0;
-	while (same < recent->frames.count && same < chain->count && same_frame(&recent->frames.data[same], &chain->frames[chain->count - 1 - same]))
+	while (same < recent->frames.count && same < chain->count &&
+	       same_frame(&recent->frames.data[same], &chain->frames[chain->count - 1 - same]))
 		same++;
 	recent->frames.count = recent->nodes.count = same;
 	uint32_t node = same > 0 ? recent->nodes.data[same - 1] : PROFILE_NONE;

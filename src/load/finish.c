@@ -77,9 +77,9 @@ void load_signal_frames(struct loader *loader)
 static bool is_root_name(const char *name)
 {
 	static const char *const roots[] = {
-		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "__libc_init", "clone", "clone3", "__clone", "__clone3",
-		"start_thread", "__pthread_start", "__start_thread", "thread_start", "runtime.goexit", "runtime.rt0_go", "runtime.mstart", "ret_from_fork",
-		"ret_from_fork_asm",
+		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "__libc_init", "clone", "clone3",
+		"__clone", "__clone3", "start_thread", "__pthread_start", "__start_thread", "thread_start", "runtime.goexit",
+		"runtime.rt0_go", "runtime.mstart", "ret_from_fork", "ret_from_fork_asm",
 	};
 	for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
 		size_t length = strlen(roots[i]);
@@ -120,7 +120,8 @@ void load_ends_by_name(struct loader *loader)
 	}
 	vec_release(&ends);
 	if (unknown > 0)
-		loader_caveat(loader, "call chains are the kernel's, by frame pointers: %zu of %zu do not end in a function that is known to be a root", unknown, all);
+		loader_caveat(loader, "call chains are the kernel's, by frame pointers: %zu of %zu do not end in a function known to be a root",
+		              unknown, all);
 }
 
 // ---------------------------------------------------------------- the recording's own words
@@ -201,7 +202,8 @@ static void load_caveats(struct loader *loader)
 	if (loader->has_samples && !loader->has_chains)
 		loader_caveat(loader, "recorded without call chains: totals are selfs");
 	if (loader->raw.workers != NULL && loader->images.not_found > 0)
-		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them", (unsigned long long)loader->images.not_found);
+		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them",
+		              (unsigned long long)loader->images.not_found);
 	if (loader->raw.workers != NULL && loader->images.wrong > 0)
 		loader_caveat(loader, "%llu binaries on this host are not the ones that ran (build ID or machine differ): stacks end there",
 		              (unsigned long long)loader->images.wrong);

@@ -233,9 +233,9 @@ static void take(void *context, struct queued *queued)
 static bool is_used(uint32_t type)
 {
 	switch (type) {
-	case PERF_RECORD_MMAP: case PERF_RECORD_MMAP2: case PERF_RECORD_COMM: case PERF_RECORD_FORK: case PERF_RECORD_EXIT: case PERF_RECORD_KSYMBOL:
-	case PERF_RECORD_SAMPLE: case PERF_RECORD_READ: case PERF_RECORD_LOST: case PERF_RECORD_LOST_SAMPLES: case PERF_RECORD_THROTTLE:
-	case PERF_RECORD_UNTHROTTLE:
+	case PERF_RECORD_MMAP: case PERF_RECORD_MMAP2: case PERF_RECORD_COMM: case PERF_RECORD_FORK: case PERF_RECORD_EXIT:
+	case PERF_RECORD_KSYMBOL: case PERF_RECORD_SAMPLE: case PERF_RECORD_READ: case PERF_RECORD_LOST: case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_THROTTLE: case PERF_RECORD_UNTHROTTLE:
 		return true;
 	default:
 		return false;

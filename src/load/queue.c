@@ -70,12 +70,15 @@ struct piece { const void **pointer; const void *from; size_t size; };
 static size_t sample_pieces(struct record_sample *sample, struct piece *pieces)
 {
 	size_t count = 0;
-	pieces[count++] = (struct piece){ (const void **)&sample->callchain, sample->callchain, sample->callchain_count * sizeof(uint64_t) };
+	pieces[count++] = (struct piece){ (const void **)&sample->callchain, sample->callchain,
+	                                  sample->callchain_count * sizeof(uint64_t) };
 	pieces[count++] = (struct piece){ (const void **)&sample->raw, sample->raw, sample->raw_size };
 	size_t registers = sample->user.words != NULL ? (size_t)__builtin_popcountll(sample->user.mask) : 0;
 	pieces[count++] = (struct piece){ (const void **)&sample->user.words, sample->user.words, registers * sizeof(uint64_t) };
-	pieces[count++] = (struct piece){ (const void **)&sample->branches, sample->branches, sample->branch_count * sizeof(*sample->branches) };
-	pieces[count++] = (struct piece){ (const void **)&sample->stack.bytes, sample->stack.bytes, sample->stack.bytes != NULL ? sample->stack.dyn_size : 0 };
+	pieces[count++] = (struct piece){ (const void **)&sample->branches, sample->branches,
+	                                  sample->branch_count * sizeof(*sample->branches) };
+	pieces[count++] = (struct piece){ (const void **)&sample->stack.bytes, sample->stack.bytes,
+	                                  sample->stack.bytes != NULL ? sample->stack.dyn_size : 0 };
 	return count;
 }
 
@@ -96,7 +99,8 @@ static size_t other_pieces(struct record *record, struct piece *pieces)
 	case PERF_RECORD_READ: {
 		const struct read_values *values = &record->read.values;
 		size_t each = 1u + values->gap + values->has_id + values->has_lost;
-		pieces[0] = (struct piece){ (const void **)&record->read.values.words, values->words, values->words != NULL ? values->count * each * sizeof(uint64_t) : 0 };
+		pieces[0] = (struct piece){ (const void **)&record->read.values.words, values->words,
+		                            values->words != NULL ? values->count * each * sizeof(uint64_t) : 0 };
 		return 1;
 	}
 	default:

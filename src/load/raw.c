@@ -9,10 +9,10 @@
 
 enum {
 	BATCH_JOBS = 4096,
-	BATCH_BYTES = 24 << 20,
+	BATCH_BYTES = 8 << 20,
 	MANY_SAMPLES = 4096,  // a recording of fewer is done before threads have compiled their rules
-	JOBS_A_THREAD = 128,
-	JOBS_A_TURN = 64,
+	JOBS_A_THREAD = 32,
+	JOBS_A_TURN = 16,
 	WORKERS_MOST = 64,
 };
 
@@ -171,7 +171,8 @@ void raw_flush(struct loader *loader)
 void raw_add(struct loader *loader, struct queued *queued, uint32_t sample, uint16_t machine, struct maps *maps, struct maps *kernel)
 {
 	struct raw *raw = &loader->raw;
-	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = sample, .machine = machine, .maps = maps_retain(maps), .kernel = maps_retain(kernel) });
+	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = sample, .machine = machine, .maps = maps_retain(maps),
+	                                       .kernel = maps_retain(kernel) });
 	raw->bytes += queued->record.sample.stack.dyn_size + queued->record.sample.callchain_count * sizeof(uint64_t);
 	if (raw->jobs.count >= BATCH_JOBS || raw->bytes >= BATCH_BYTES)
 		raw_flush(loader);

@@ -97,7 +97,8 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 {
 	struct loader *loader = symbols->loader;
 	const struct profile_dso *row = &loader->profile->dsos.data[dso];
-	struct symbol_image image = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(loader->profile, row->path), .build_id = row->build_id, .map_fd = -1 };
+	struct symbol_image image = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(loader->profile, row->path), .build_id = row->build_id,
+	                              .map_fd = -1 };
 	switch (row->kind) {
 	case DSO_KERNEL:
 	case DSO_MODULE:
@@ -144,7 +145,8 @@ static void preset_image(struct symbols *symbols, uint32_t image, const struct n
 		size_t count = addr->first_frame + addr->frame_count - first;
 		if (count == 0 || frames[first + count - 1].name == NULL)
 			continue; // had no name then; perhaps there is one here
-		struct symbol_result known = { .frames = &frames[first], .count = count, .symbol_start = addr->symbol_start, .linkage_name = addr->linkage_name };
+		struct symbol_result known = { .frames = &frames[first], .count = count, .symbol_start = addr->symbol_start,
+		                               .linkage_name = addr->linkage_name };
 		symbolizer_preset(symbols->symbolizer, image, addr->image_addr, &known);
 	}
 	free(frames);
@@ -184,8 +186,8 @@ static void preset_names(struct symbols *symbols)
 static void add_line(struct profile *profile, const struct symbol_frame *from, uint32_t dso, uint32_t linkage_name)
 {
 	bool is_known = from != NULL && from->name != NULL;
-	struct profile_function function = { .name = intern_string(&profile->names, is_known ? from->name : "[unknown]"), .linkage_name = linkage_name,
-	                                     .dso = dso, .is_known = is_known };
+	struct profile_function function = { .name = intern_string(&profile->names, is_known ? from->name : "[unknown]"),
+	                                     .linkage_name = linkage_name, .dso = dso, .is_known = is_known };
 	struct profile_line line = { .function = profile_add_function(profile, &function) };
 	if (from != NULL && from->file != NULL) {
 		line.file = intern_string(&profile->names, from->file);
