@@ -72,10 +72,14 @@ int main(int argc, char **argv)
 		name = "help";
 	const struct command *command = find(name);
 	int status;
-	if (argc < 2)
-		status = command->run(1, (char *[]){ (char []){ "help" }, NULL }), status = STATUS_USAGE;
-	else
-		status = command != NULL ? run(command, argc - 1, argv + 1) : unknown(name);
+	if (command == NULL) {
+		status = unknown(name);
+	} else if (argc < 2) {
+		command->run(1, (char *[]){ (char []){ "help" }, NULL });
+		status = STATUS_USAGE;
+	} else {
+		status = run(command, argc - 1, argv + 1);
+	}
 	struct err err = { 0 };
 	if (!output_close(&err) && status == STATUS_OK) {
 		log_error("%s", err.text);
