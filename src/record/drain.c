@@ -32,7 +32,9 @@ void drain_reset_events(struct drain *drain)
 {
 	size_t count = drain->set->events.count;
 	free(drain->layouts);
+	free(drain->heads);
 	drain->layouts = mem_zero(count + 1, sizeof(*drain->layouts));
+	drain->heads = mem_zero(drain->set->rings.count + 1, sizeof(*drain->heads));
 	for (size_t e = 0; e < count; e++)
 		record_layout_init(&drain->layouts[e], &drain->set->events.data[e].attr, false);
 	record_layout_init(&drain->layouts[count], drain->set->has_sideband ? &drain->set->sideband_attr : &drain->set->events.data[0].attr, false);
@@ -49,6 +51,7 @@ void drain_release(struct drain *drain)
 	unwinder_free(drain->unwinder);
 	free(drain->frames);
 	free(drain->layouts);
+	free(drain->heads);
 	hash_map_release(&drain->by_id);
 	hash_map_release(&drain->fd_tids);
 	hash_map_release(&drain->doubtful);
@@ -312,7 +315,13 @@ void drain_pass(struct drain *drain, bool last)
 		take_answer(drain);
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
-	drain->taken_records = merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
+	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
+	drain->most_bytes = 0;
+	for (size_t r = 0; r < drain->set->rings.count; r++) {
+		size_t bytes = (size_t)(drain->set->rings.data[r].head - drain->heads[r]);
+		drain->heads[r] = drain->set->rings.data[r].head;
+		drain->most_bytes = bytes > drain->most_bytes ? bytes : drain->most_bytes;
+	}
 	if (drain->doubtful.count > 0)
 		close_second_streams(drain);
 	drain->ticked = last || drain->now_ns >= drain->tick_ns;

@@ -46,10 +46,10 @@ struct drain {
 	const int32_t *roots;      // pids of the target; descent is from them
 	size_t root_count;
 	int32_t held_pid;          // the held command: until its exec it is the recorder's own code; -1: none
-	unsigned timer_ms;         // between passes
 
 	// Its own.
 	struct record_layout *layouts;  // per event, then the side-band event's
+	uint64_t *heads;           // per ring, at the last pass
 	struct hash_map by_id;     // event id -> index into layouts
 	struct hash_map fd_tids;   // event id -> tid, while threads are in doubt
 	struct hash_map doubtful;  // tid -> 1: may have both an inherited and a direct event; 2: has
@@ -67,7 +67,7 @@ struct drain {
 	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
 	bool ticked;               // a second passed in the last pass
 	bool rereading, reread_wanted;
-	size_t taken_records;      // of the last pass
+	size_t most_bytes;         // that the last pass found in one ring
 };
 
 enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };

@@ -96,8 +96,6 @@ static void prepare_drain(struct session *session)
 		.roots = session->target.roots.data, .root_count = session->target.roots.count,
 		.held_pid = session->target.is_command ? (int32_t)session->target.child.pid : -1,
 	};
-	// Two passes for the time that half a ring lasts, 10 to 20 ms: fewer wake-ups cost less, and 100 a second are 0.2 % of a CPU.
-	session->drain.timer_ms = session->priority == PRIORITY_FIFO ? 10 : 20;
 	drain_init(&session->drain);
 	session->drain_initialized = true;
 	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count);

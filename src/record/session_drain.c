@@ -89,10 +89,17 @@ static bool keep_budget(struct session *session, bool *reopened)
 	return reopen(session, step, percent);
 }
 
-// Milliseconds between passes (a ring that has hung up wakes nobody any more): the ring must be at most half full, fewer wake-ups are cheaper (17 us each); idle targets let the thread sleep on.
-static int pass_ms(const struct session *session, bool hung_up)
+enum { PASS_MS_MIN = 10, PASS_MS_MAX = 100, PASS_MS_HUNG_UP = 20 };
+
+// Milliseconds to the next pass. A wake-up costs 17 us whatever it finds, so a ring is left to fill to a quarter; half full it wakes us by itself, unless
+// it has hung up. Never twice as long as the last time: a target that starts to run is met soon.
+static int next_pass_ms(const struct session *session, int last_ms, bool hung_up)
 {
-	return session->drain.taken_records == 0 && !hung_up ? 50 : (int)session->drain.timer_ms;
+	double quarter = (double)session->set.ring_bytes / 4, found = (double)session->drain.most_bytes;
+	double next = found > 0 ? last_ms * quarter / found : PASS_MS_MAX;
+	double most = hung_up ? PASS_MS_HUNG_UP : PASS_MS_MAX;
+	next = next > 2.0 * last_ms ? 2.0 * last_ms : next;
+	return (int)(next < PASS_MS_MIN ? PASS_MS_MIN : next > most ? most : next);
 }
 
 // -D: side-band events have been on all the time, so every mapping is known.
@@ -107,9 +114,11 @@ static bool start_late(struct session *session)
 static void drain_loop(struct session *session)
 {
 	struct drain_poll *poll = drain_poll_new(&session->set, session->wake_drain_fd);
+	int wait_ms = PASS_MS_MIN;
 	while (!atomic_load(&session->stop)) {
-		drain_poll_wait(poll, pass_ms(session, drain_poll_live(poll) < session->set.rings.count));
+		drain_poll_wait(poll, wait_ms);
 		drain_pass(&session->drain, false);
+		wait_ms = next_pass_ms(session, wait_ms, drain_poll_live(poll) < session->set.rings.count);
 		if (!start_late(session)) {
 			want_end(session, END_EVENTS);
 			break;
