@@ -106,7 +106,7 @@ static struct summary summarize(const struct record_options *options, const stru
 		.path = is_stream(options) ? NULL : facts->path, .start_wall_ns = facts->start_wall_ns, .bytes = facts->bytes,
 		.command_status = facts->command_status,
 	};
-	summary.recorder_cpu_seconds = (double)ledger_cpu_ns() / 1e9;
+	summary.recorder_cpu_seconds = (double)ledger->recorder_cpu_ns / 1e9;
 	summary.recorder_share = summary.seconds > 0 ? summary.recorder_cpu_seconds / summary.seconds : 0;
 	for (size_t i = 0; i < options->session.target.ids.count; i++)
 		vec_push(&summary.ids, options->session.target.ids.data[i]);

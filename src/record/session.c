@@ -362,6 +362,7 @@ bool session_run(struct session *session, struct err *err)
 		decide(&session->decisions, "the command was ended with SIGTERM");
 	images_stop(session->images);
 	drain_retry_aside(&session->drain, true);
+	session->ledger.recorder_cpu_ns = ledger_cpu_ns(); // of recording; looking up names comes after and bothers no target
 	session->has_run = true;
 	if (output_state(session->output) == OUTPUT_FAILED)
 		decide(&session->decisions, "what was sampled after the last whole write is not in the file");
@@ -437,7 +438,7 @@ static void add_meta(struct session *session, struct names *names)
 		snprintf(key, sizeof(key), "decision.%zu", i);
 		names_meta(names, key, "%s", session->decisions.items.data[i].text);
 	}
-	names_meta(names, "recorder.cpu_ns", "%llu", (unsigned long long)ledger_cpu_ns());
+	names_meta(names, "recorder.cpu_ns", "%llu", (unsigned long long)session->ledger.recorder_cpu_ns);
 	names_meta(names, "start.wall_ns", "%llu", (unsigned long long)session->start_wall_ns);
 	names_meta(names, "start.ns", "%llu", (unsigned long long)session->start_ns);
 	names_meta(names, "end.ns", "%llu", (unsigned long long)session->end_ns);
