@@ -125,6 +125,8 @@ static void read_sections(struct image *image, const struct header *h)
 		struct image_section *section = &image->sections[i];
 		if (!read_section(image, h, i, section, &name))
 			section->name = "";
+		if (names.start == NULL)
+			continue;
 		struct bytes at = names;
 		bytes_skip(&at, name);
 		const char *text = bytes_cstr(&at);
