@@ -13,6 +13,7 @@
 #include "perf/sysfs.h"
 
 enum { GROUP_LIMIT = 64 };
+enum { PMU_TYPE_SHIFT = 32 }; // linux/perf_event.h from 5.13: PERF_PMU_TYPE_SHIFT
 
 // Every event of a session has these, so that one trailer (sample_id_all) fits the records of all.
 static const uint64_t common_sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |
@@ -220,7 +221,7 @@ static void add_event(struct planner *p, size_t index, const struct event_pmu *p
 		if (spec->attr.type == PERF_TYPE_RAW)
 			event.attr.type = pmu->type;
 		else
-			event.attr.config |= (uint64_t)pmu->type << 32; // PERF_PMU_TYPE_SHIFT
+			event.attr.config |= (uint64_t)pmu->type << PMU_TYPE_SHIFT;
 	} else {
 		event.name = mem_string(spec->name);
 		copy_cpus(&event, spec->cpus.data, spec->cpus.count);
@@ -387,6 +388,12 @@ bool event_plan_retreat(struct event_set *set, struct event_opened *event, const
 {
 	struct perf_event_attr *attr = &event->attr;
 
+	// Extended types are refused where PERF_PMU_CAP_EXTENDED_HW_TYPE is missing (arm64 before 6.4, say). There a plain event bound to a CPU
+	// finds the PMU of that CPU: perf_init_event() asks each PMU in turn, and each refuses foreign CPUs.
+	if (error == ENOENT && (attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE) && attr->config >> PMU_TYPE_SHIFT != 0) {
+		attr->config &= UINT32_MAX; // PERF_HW_EVENT_MASK
+		return true;
+	}
 	if (spec->is_default && attr->type == PERF_TYPE_HARDWARE && counts_nothing(error)) {
 		become_clock(set, event, spec, options);
 		return true;

@@ -125,6 +125,10 @@ void sysfs_core_pmus(const struct event_host *host, struct event_spec *spec)
 {
 	struct core_search search = { .host = host, .spec = spec };
 	sysfs_each(host, "", "", look_for_core, &search);
+	if (spec->pmus.count == 1) { // all cores are alike: the plain event is theirs
+		free(spec->pmus.data[0].cpus);
+		vec_clear(&spec->pmus);
+	}
 }
 
 bool sysfs_has_core_pmu(const struct event_host *host)

@@ -1,6 +1,8 @@
 // The -e language, on this host and on hosts made of folders: hybrid, uncore, tracefs.
+#include "perf/event_plan.h"
 #include "perf/event_spec.h"
 
+#include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,6 +59,8 @@ static void make_host(void)
 	put("pmu/uncore_imc_0/events/data_reads.scale", "6.1e-5\n");
 	put("pmu/uncore_imc_0/events/per_core", "event=0x2,core=?\n");
 	put("pmu/software/type", "1\n");
+	put("arm/armv8_pmuv3/type", "8\n");
+	put("arm/armv8_pmuv3/cpus", "0-3\n");
 	put("tracing/events/sched/sched_switch/id", "316\n");
 	put("tracing/events/sched/sched_wakeup/id", "318\n");
 	put("tracing/events/sched/enable", "0\n");
@@ -226,6 +230,25 @@ static void test_pmus(void)
 	wrong("cpu_core/../type/", STATUS_USAGE, "../type", NULL);
 }
 
+// A PMU that says which CPUs it is for, but is the only one (arm64): its cores are alike, and older kernels refuse the extended type.
+static void test_cores_alike(void)
+{
+	char devices[128];
+	snprintf(devices, sizeof(devices), "%s/arm", root);
+	struct event_host arm = { .devices = devices, .tracefs = "" };
+	struct event_specs alike = { 0 };
+	struct err err;
+	ok(event_specs_parse_at(&alike, "cycles,r11", &arm, &err) && alike.items.count == 2, "events of one core PMU");
+	ok(alike.items.data[0].pmus.count == 0 && alike.items.data[1].pmus.count == 0, "are plain events");
+	struct event_opened event = { .attr = { .type = PERF_TYPE_HARDWARE, .config = 8ull << 32 | PERF_COUNT_HW_INSTRUCTIONS } };
+	struct event_set set = { 0 };
+	struct event_options options = { 0 };
+	ok(event_plan_retreat(&set, &event, &alike.items.data[0], &options, ENOENT) && event.attr.config == PERF_COUNT_HW_INSTRUCTIONS,
+	   "an extended type that is refused is given up");
+	ok(!event_plan_retreat(&set, &event, &alike.items.data[0], &options, ENOENT), "once");
+	event_specs_release(&alike);
+}
+
 static void test_wrong_words(void)
 {
 	wrong("cylces", STATUS_USAGE, "'cylces'", "'cycles'");
@@ -297,6 +320,7 @@ int main(void)
 	test_modifiers();
 	test_lists();
 	test_pmus();
+	test_cores_alike();
 	test_wrong_words();
 	test_mutations();
 	test_here();
