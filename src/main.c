@@ -1,5 +1,6 @@
 // Finds the command and runs it; checks standard output when it ends. Nothing else.
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,15 @@ static void hold_standard_streams(void)
 			_exit(STATUS_FINISH);
 }
 
+// Tables of a recording grow to megabytes. Where they are mappings of their own the kernel moves their pages as they grow; glibc would
+// take them from the heap once the first of them was freed (its threshold follows what is freed), copy them at each growth and touch
+// fresh pages each time, which is what most of a short run then waits for.
+static void set_allocator(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+	mallopt(M_TOP_PAD, 512 * 1024);
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
 	struct common_choices common = option_common(command->options, argc, argv, command_runs_another(command));
@@ -64,6 +74,7 @@ static int run(const struct command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	hold_standard_streams();
+	set_allocator();
 	unsetenv("DEBUGINFOD_URLS"); // libdwfl would go to the network by itself
 	const char *name = argc >= 2 ? argv[1] : "help";
 	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)

@@ -66,6 +66,14 @@ static bool is_bidi_control(uint32_t c)
 static void escape_controls(struct buf *out, const char *s, size_t length, char mapped, char as)
 {
 	for (size_t i = 0; i < length;) {
+		size_t plain = i; // names are printable ASCII but for a byte here and there
+		while (plain < length && s[plain] >= 0x20 && s[plain] < 0x7f && s[plain] != mapped)
+			plain++;
+		if (plain > i) {
+			buf_add(out, s + i, plain - i);
+			i = plain;
+			continue;
+		}
 		uint32_t c;
 		size_t n = utf8_decode(s + i, length - i, &c);
 		if (n == 0) {

@@ -30,6 +30,7 @@ static bool take(struct choices *c, const struct option_value *value, struct err
 static bool fold(struct choices *c, struct profile *profile, struct err *err)
 {
 	struct buf out = { 0 };
+	c->selection.load.no_lines = true;
 	if (!select_load(&c->selection, profile, err) || !select_event(profile, c->event, &c->input.event, err))
 		return false;
 	c->input.profile = profile;

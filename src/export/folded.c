@@ -1,4 +1,7 @@
 // One line per distinct stack, "comm;root;…;leaf COUNT", in the order of the text.
+//
+// Samples are counted by what is in front of the stack and by the stack itself. Each distinct stack is then followed once into a tree of
+// labels, where stacks that differ in addresses alone meet; and the tree is written in the order that its lines have.
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,18 +9,43 @@
 #include "export/exporter.h"
 #include "export/stack_text.h"
 
-// What makes two samples one line before names are looked at; compared byte by byte, so no padding.
-struct stack_key { uint32_t comm, stack; int32_t pid, tid; uint32_t mark; };
-_Static_assert(sizeof(struct stack_key) == 20, "no padding");
+enum { NONE = 0xffffffff };
+
+// What stands before the frames; compared byte by byte, so no padding.
+struct front { uint32_t comm, mark; int32_t pid, tid; };
+_Static_assert(sizeof(struct front) == 16, "no padding");
+
+struct tally { uint32_t stack, next; /* of the same front; NONE: the last */ uint64_t count; };
+
+struct node {
+	uint32_t parent, label, first_child, next_sibling; // NONE: there is none
+	uint64_t count;                                    // of stacks that end here
+};
+
+struct place { uint32_t front, node; }; // where a stack of the profile is in the tree, below this front
+
+// A node to be written: as the end of a line, or as what stands before its children.
+struct pending { uint32_t node; bool is_end; size_t prefix_size; };
 
 struct folding {
 	const struct export_input *input;
 	const struct profile *profile;
-	struct intern keys, lines;
-	VEC(uint64_t) key_counts, line_counts; // by intern id
-	struct stack_steps steps;
-	struct buf *names;                     // escaped names by chain line; capacity 0: not yet
+	struct intern fronts, labels;
+	VEC(uint32_t) first_tally;       // by front
+	VEC(struct tally) tallies;
+	struct hash_map tally_of;        // (front, stack)
+	VEC(struct node) nodes;
+	struct hash_map node_of;         // (parent, label)
+	uint32_t first_root;
+	struct place *places;            // by the profile's node
+	VEC(uint32_t) path;
+	uint32_t *label_of_name;         // without marks, by intern id of the name; 0: not asked yet
+	uint32_t *label_of_line;         // with marks, two for each line of the profile's chains: outside the kernel, and inside; 0: not yet
+	struct buf text;
+	VEC(struct pending) pending;
 };
+
+// ---------------------------------------------------------------- samples
 
 static bool is_wanted(const struct export_input *input, const struct profile_sample *sample)
 {
@@ -26,25 +54,42 @@ static bool is_wanted(const struct export_input *input, const struct profile_sam
 	return input->filter == NULL || filter_keeps(input->filter, input->profile, sample);
 }
 
-static void count_keys(struct folding *f)
+static uint32_t front_of(struct folding *f, const struct profile_sample *sample)
 {
-	intern_init(&f->keys);
-	vec_push(&f->key_counts, 0); // id 0: the empty string
+	const char *mark = stack_mark(sample->end);
+	struct front front = { .comm = sample->comm, .mark = mark == NULL ? 0 : mark[1] == 't' ? 1 : 2 };
+	if (f->input->with_pid || f->input->with_tid || sample->comm == 0)
+		front.pid = sample->pid;
+	if (f->input->with_tid)
+		front.tid = sample->tid;
+	uint32_t id = intern_bytes(&f->fronts, (const char *)&front, sizeof(front));
+	while (f->first_tally.count <= id)
+		vec_push(&f->first_tally, NONE);
+	return id;
+}
+
+static void count_samples(struct folding *f)
+{
 	for (size_t i = 0; i < f->profile->samples.count; i++) {
-		const struct profile_sample *s = &f->profile->samples.data[i];
-		if (!is_wanted(f->input, s))
+		const struct profile_sample *sample = &f->profile->samples.data[i];
+		if (!is_wanted(f->input, sample))
 			continue;
-		const char *mark = stack_mark(s->end);
-		struct stack_key key = { .comm = s->comm, .stack = s->stack, .mark = mark == NULL ? 0 : mark[1] == 't' ? 1 : 2 };
-		if (f->input->with_pid || f->input->with_tid || s->comm == 0)
-			key.pid = s->pid;
-		if (f->input->with_tid)
-			key.tid = s->tid;
-		uint32_t id = intern_bytes(&f->keys, (const char *)&key, sizeof(key));
-		if (id == f->key_counts.count)
-			vec_push(&f->key_counts, 0);
-		f->key_counts.data[id]++;
+		bool is_new;
+		uint32_t front = front_of(f, sample);
+		uint32_t id = *hash_map_put(&f->tally_of, (uint64_t)front << 32 | sample->stack, (uint32_t)f->tallies.count, &is_new);
+		if (is_new) {
+			vec_push(&f->tallies, (struct tally){ .stack = sample->stack, .next = f->first_tally.data[front] });
+			f->first_tally.data[front] = id;
+		}
+		f->tallies.data[id].count++;
 	}
+}
+
+// ---------------------------------------------------------------- labels
+
+static uint32_t label_of_text(struct folding *f)
+{
+	return intern_bytes(&f->labels, f->text.data, f->text.size);
 }
 
 // stackcollapse's convention: a function without a name shows where it is, in brackets.
@@ -60,109 +105,213 @@ static void unknown_name(const struct folding *f, const struct stack_step *step,
 		buf_byte(out, ']');
 }
 
-static void step_name(struct folding *f, const struct stack_step *step, struct buf *out)
+static uint32_t label_of_name(struct folding *f, uint32_t name)
 {
-	const struct profile_function *function = step_function(f->profile, step);
-	if (function == NULL || !function->is_known) {
-		unknown_name(f, step, out);
-		return;
+	if (f->label_of_name[name] == 0) {
+		buf_clear(&f->text);
+		escape_folded(&f->text, intern_text(&f->profile->names, name), intern_length(&f->profile->names, name));
+		f->label_of_name[name] = label_of_text(f);
 	}
-	struct buf *name = &f->names[step->line];
-	if (name->capacity == 0) {
-		const char *text = profile_text(f->profile, function->name);
-		escape_folded(name, text, strlen(text));
-		buf_text(name);
-	}
-	buf_add(out, name->data, name->size);
+	return f->label_of_name[name];
 }
 
-static void step_text(struct folding *f, const struct stack_step *step, struct buf *out)
+static uint32_t make_label(struct folding *f, const struct stack_step *step)
 {
 	const struct profile_frame *frame = &f->profile->frames.data[step->frame];
-	buf_byte(out, ';');
-	step_name(f, step, out);
-	if (f->input->addrs)
-		buf_printf(out, " <%llx>", (unsigned long long)step_shown_addr(f->profile, step));
-	if (f->input->kernel_marks && frame->is_kernel)
-		buf_string(out, "_[k]");
-	else if (f->input->inline_marks && frame->line_count > 0 && f->profile->chains.data[step->line].is_inlined)
-		buf_string(out, "_[i]");
-}
-
-static void line_text(struct folding *f, const struct stack_key *key, struct buf *out)
-{
-	const char *comm = profile_text(f->profile, key->comm);
-	buf_clear(out);
-	if (*comm != '\0')
-		escape_folded(out, comm, strlen(comm));
+	const struct profile_function *function = step_function(f->profile, step);
+	bool is_named = function != NULL && function->is_known, is_kernel = f->input->kernel_marks && frame->is_kernel;
+	bool is_inlined = f->input->inline_marks && !is_kernel && frame->line_count > 0 && f->profile->chains.data[step->line].is_inlined;
+	uint32_t plain = is_named ? label_of_name(f, function->name) : 0;
+	if (is_named && !f->input->addrs && !is_kernel && !is_inlined)
+		return plain;
+	buf_clear(&f->text);
+	if (is_named)
+		buf_add(&f->text, intern_text(&f->labels, plain), intern_length(&f->labels, plain));
 	else
-		buf_printf(out, ":%d", key->pid);
+		unknown_name(f, step, &f->text);
+	if (f->input->addrs)
+		buf_printf(&f->text, " <%llx>", (unsigned long long)step_shown_addr(f->profile, step));
+	if (is_kernel || is_inlined)
+		buf_string(&f->text, is_kernel ? "_[k]" : "_[i]");
+	return label_of_text(f);
+}
+
+static uint32_t label_of(struct folding *f, const struct stack_step *step)
+{
+	const struct profile_frame *frame = &f->profile->frames.data[step->frame];
+	if (f->input->addrs || frame->line_count == 0)
+		return make_label(f, step);
+	uint32_t *label = &f->label_of_line[2 * (size_t)step->line + frame->is_kernel];
+	if (*label == 0)
+		*label = make_label(f, step);
+	return *label;
+}
+
+// ---------------------------------------------------------------- the tree
+
+static uint32_t child(struct folding *f, uint32_t parent, uint32_t label)
+{
+	bool is_new;
+	uint32_t id = *hash_map_put(&f->node_of, (uint64_t)parent << 32 | label, (uint32_t)f->nodes.count, &is_new);
+	if (is_new) {
+		uint32_t *first = parent != NONE ? &f->nodes.data[parent].first_child : &f->first_root;
+		struct node node = { .parent = parent, .label = label, .first_child = NONE, .next_sibling = *first };
+		*first = id;
+		vec_push(&f->nodes, node);
+	}
+	return id;
+}
+
+static uint32_t front_node(struct folding *f, const struct front *front)
+{
+	const char *comm = profile_text(f->profile, front->comm);
+	buf_clear(&f->text);
+	if (*comm != '\0')
+		escape_folded(&f->text, comm, strlen(comm));
+	else
+		buf_printf(&f->text, ":%d", front->pid);
 	if (f->input->with_tid)
-		buf_printf(out, "-%d/%d", key->pid, key->tid);
+		buf_printf(&f->text, "-%d/%d", front->pid, front->tid);
 	else if (f->input->with_pid)
-		buf_printf(out, "-%d", key->pid);
-	if (key->mark != 0)
-		buf_string(out, key->mark == 1 ? ";[truncated]" : ";[unwind failed]");
-	stack_steps_read(&f->steps, f->profile, key->stack, f->input->inlines);
-	for (size_t i = 0; i < f->steps.items.count; i++)
-		step_text(f, &f->steps.items.data[i], out);
+		buf_printf(&f->text, "-%d", front->pid);
+	uint32_t node = child(f, NONE, label_of_text(f));
+	if (front->mark != 0)
+		node = child(f, node, intern_string(&f->labels, front->mark == 1 ? "[truncated]" : "[unwind failed]"));
+	return node;
 }
 
-// Different addresses of the same functions are the same line.
-static void count_lines(struct folding *f)
+static uint32_t frame_node(struct folding *f, uint32_t node, uint32_t frame)
 {
-	struct buf line = { 0 };
-	intern_init(&f->lines);
-	vec_push(&f->line_counts, 0);
-	for (uint32_t k = 1; k < f->keys.entries.count; k++) {
-		struct stack_key key;
-		memcpy(&key, intern_text(&f->keys, k), sizeof(key));
-		line_text(f, &key, &line);
-		uint32_t id = intern_bytes(&f->lines, line.data, line.size);
-		if (id == f->line_counts.count)
-			vec_push(&f->line_counts, 0);
-		f->line_counts.data[id] += f->key_counts.data[k];
+	const struct profile_frame *row = &f->profile->frames.data[frame];
+	if (row->line_count == 0)
+		return child(f, node, label_of(f, &(struct stack_step){ .frame = frame, .line = row->first_line }));
+	// The function that has the code stands last; what is inlined into it follows on the way to the leaf.
+	uint32_t last = f->input->inlines ? 0 : row->line_count - 1;
+	for (uint32_t i = row->line_count; i-- > last;)
+		node = child(f, node, label_of(f, &(struct stack_step){ .frame = frame, .line = row->first_line + i }));
+	return node;
+}
+
+static uint32_t stack_node(struct folding *f, uint32_t front, uint32_t top, uint32_t stack)
+{
+	vec_clear(&f->path);
+	for (; stack != PROFILE_NONE && f->places[stack].front != front; stack = f->profile->nodes.data[stack].parent)
+		vec_push(&f->path, stack);
+	uint32_t node = stack != PROFILE_NONE ? f->places[stack].node : top;
+	while (f->path.count > 0) {
+		uint32_t at = f->path.data[--f->path.count];
+		node = frame_node(f, node, f->profile->nodes.data[at].frame);
+		f->places[at] = (struct place){ .front = front, .node = node };
 	}
-	buf_release(&line);
+	return node;
 }
 
-struct sorted { const char *text; uint32_t id; };
-
-static int compare(const void *a, const void *b)
+static void grow_tree(struct folding *f)
 {
-	return strcmp(((const struct sorted *)a)->text, ((const struct sorted *)b)->text); // escaped: no NUL inside
-}
-
-static void write_lines(const struct folding *f, struct buf *out)
-{
-	size_t count = f->lines.entries.count;
-	struct sorted *order = mem_zero(count, sizeof(*order));
-	for (uint32_t i = 1; i < count; i++)
-		order[i - 1] = (struct sorted){ intern_text(&f->lines, i), i };
-	qsort(order, count - 1, sizeof(*order), compare);
-	for (size_t i = 0; i + 1 < count; i++) {
-		buf_add(out, order[i].text, intern_length(&f->lines, order[i].id));
-		buf_printf(out, " %llu\n", (unsigned long long)f->line_counts.data[order[i].id]);
+	for (uint32_t id = 1; id < f->fronts.entries.count; id++) { // 0 is the empty text, which is no front
+		struct front front;
+		memcpy(&front, intern_text(&f->fronts, id), sizeof(front));
+		uint32_t top = front_node(f, &front);
+		for (uint32_t t = f->first_tally.data[id]; t != NONE; t = f->tallies.data[t].next) {
+			uint32_t node = stack_node(f, id, top, f->tallies.data[t].stack);
+			f->nodes.data[node].count += f->tallies.data[t].count;
+		}
 	}
-	free(order);
+}
+
+// ---------------------------------------------------------------- lines
+
+// As strcmp of the lines would say, where a label is followed by ';' or by the end: no label holds either.
+static int compare(const void *a, const void *b, void *context)
+{
+	const struct folding *f = context;
+	const struct pending *x = a, *y = b;
+	const struct intern_entry *s = &f->labels.entries.data[f->nodes.data[x->node].label];
+	const struct intern_entry *t = &f->labels.entries.data[f->nodes.data[y->node].label];
+	uint32_t common = s->length < t->length ? s->length : t->length;
+	int order = memcmp(s->text, t->text, common);
+	if (order != 0)
+		return order;
+	int p = s->length > common ? (uint8_t)s->text[common] : x->is_end ? 0 : ';';
+	int q = t->length > common ? (uint8_t)t->text[common] : y->is_end ? 0 : ';';
+	return p - q;
+}
+
+static void push_children(struct folding *f, uint32_t first, size_t prefix_size)
+{
+	size_t from = f->pending.count;
+	for (uint32_t id = first; id != NONE; id = f->nodes.data[id].next_sibling) {
+		const struct node *node = &f->nodes.data[id];
+		if (node->count > 0)
+			vec_push(&f->pending, (struct pending){ .node = id, .is_end = true, .prefix_size = prefix_size });
+		if (node->first_child != NONE)
+			vec_push(&f->pending, (struct pending){ .node = id, .prefix_size = prefix_size });
+	}
+	struct pending *data = f->pending.data + from;
+	size_t count = f->pending.count - from;
+	if (count > 1)
+		qsort_r(data, count, sizeof(*data), compare, f);
+	for (size_t i = 0; i < count / 2; i++) { // the first is taken first, so it stands last
+		struct pending swapped = data[i];
+		data[i] = data[count - 1 - i];
+		data[count - 1 - i] = swapped;
+	}
+}
+
+static void write_lines(struct folding *f, struct buf *out)
+{
+	struct buf prefix = { 0 };
+	push_children(f, f->first_root, 0);
+	while (f->pending.count > 0) {
+		struct pending at = f->pending.data[--f->pending.count];
+		const struct node *node = &f->nodes.data[at.node];
+		prefix.size = at.prefix_size;
+		if (prefix.size > 0)
+			buf_byte(&prefix, ';');
+		buf_add(&prefix, intern_text(&f->labels, node->label), intern_length(&f->labels, node->label));
+		if (at.is_end) {
+			buf_add(out, prefix.data, prefix.size);
+			buf_printf(out, " %llu\n", (unsigned long long)node->count);
+		} else {
+			push_children(f, node->first_child, prefix.size);
+		}
+	}
+	buf_release(&prefix);
+}
+
+static void release(struct folding *f)
+{
+	intern_release(&f->fronts);
+	intern_release(&f->labels);
+	vec_release(&f->first_tally);
+	vec_release(&f->tallies);
+	hash_map_release(&f->tally_of);
+	vec_release(&f->nodes);
+	hash_map_release(&f->node_of);
+	free(f->places);
+	vec_release(&f->path);
+	free(f->label_of_name);
+	free(f->label_of_line);
+	buf_release(&f->text);
+	vec_release(&f->pending);
 }
 
 static bool write(const struct export_input *input, struct buf *out, struct err *err)
 {
 	(void)err;
-	size_t lines = input->profile->chains.count;
-	struct folding f = { .input = input, .profile = input->profile, .names = mem_zero(lines, sizeof(*f.names)) };
-	count_keys(&f);
-	count_lines(&f);
+	const struct profile *profile = input->profile;
+	struct folding f = {
+		.input = input, .profile = profile, .first_root = NONE,
+		.places = mem_zero(profile->nodes.count, sizeof(*f.places)),
+		.label_of_name = mem_zero(profile->names.entries.count, sizeof(*f.label_of_name)),
+		.label_of_line = mem_zero(2 * profile->chains.count, sizeof(*f.label_of_line)),
+	};
+	intern_init(&f.fronts);
+	intern_init(&f.labels);
+	count_samples(&f);
+	grow_tree(&f);
 	write_lines(&f, out);
-	for (size_t i = 0; i < lines; i++)
-		buf_release(&f.names[i]);
-	free(f.names);
-	intern_release(&f.keys);
-	intern_release(&f.lines);
-	vec_release(&f.key_counts);
-	vec_release(&f.line_counts);
-	vec_release(&f.steps.items);
+	release(&f);
 	return true;
 }
 

@@ -10,7 +10,10 @@
 enum {
 	BATCH_JOBS = 4096,
 	BATCH_BYTES = 8 << 20,
-	MANY_SAMPLES = 4096,  // a recording of fewer is done before threads have compiled their rules
+	// What one thread unwinds alone: so little that the copies of the stacks are in the processor's cache still, and that their memory
+	// is used again and again.
+	SMALL_BATCH_BYTES = 256 << 10,
+	MANY_SAMPLES = 1 << 14, // a recording of fewer is done before threads have compiled their rules
 	JOBS_A_THREAD = 32,
 	JOBS_A_TURN = 16,
 	WORKERS_MOST = 64,
@@ -174,7 +177,8 @@ void raw_add(struct loader *loader, struct queued *queued, uint32_t sample, uint
 	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = sample, .machine = machine, .maps = maps_retain(maps),
 	                                       .kernel = maps_retain(kernel) });
 	raw->bytes += queued->record.sample.stack.dyn_size + queued->record.sample.callchain_count * sizeof(uint64_t);
-	if (raw->jobs.count >= BATCH_JOBS || raw->bytes >= BATCH_BYTES)
+	bool is_alone = raw->done < MANY_SAMPLES || loader->options->jobs == 1;
+	if (raw->jobs.count >= BATCH_JOBS || raw->bytes >= (is_alone ? SMALL_BATCH_BYTES : BATCH_BYTES))
 		raw_flush(loader);
 }
 
