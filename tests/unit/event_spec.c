@@ -237,7 +237,6 @@ static void test_cores_alike(void)
 	snprintf(devices, sizeof(devices), "%s/arm", root);
 	struct event_host arm = { .devices = devices, .tracefs = "" };
 	struct event_specs alike = { 0 };
-	struct err err;
 	ok(event_specs_parse_at(&alike, "cycles,r11", &arm, &err) && alike.items.count == 2, "events of one core PMU");
 	ok(alike.items.data[0].pmus.count == 0 && alike.items.data[1].pmus.count == 0, "are plain events");
 	struct event_opened event = { .attr = { .type = PERF_TYPE_HARDWARE, .config = 8ull << 32 | PERF_COUNT_HW_INSTRUCTIONS } };
