@@ -57,6 +57,11 @@ bool event_error(struct err *err, int error, const char *name, const struct perf
 	case EPERM:
 		return permission(err, error, name, attr, target);
 	case ENOENT:
+		// css_tryget_online_from_dir() in kernel/cgroup/cgroup.c. A cgroup2 hierarchy of which nobody ever wrote a cgroup.subtree_control hands
+		// on not even the controllers that need no switching on.
+		if (target->scope == SCOPE_CGROUP && attr->type == PERF_TYPE_SOFTWARE)
+			return err_set(err, STATUS_HOST, "event '%s': the cgroup has no perf_event controller (%s)", name, strerror(error));
+		// fall through
 	case ENODEV:
 	case ENXIO:
 	case EOPNOTSUPP:

@@ -1,7 +1,9 @@
 // What a host refuses, and what is done and said then: counters, rates, descriptors, locked memory, permissions.
+#include <errno.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "perf/event_error.h"
 #include "tests/live.h"
 
 static void test_default(void)
@@ -185,8 +187,20 @@ static void test_files(void)
 	ok(budget >= 4096, "ring budget %zu KiB, limited by %s", budget / 1024, limit_text);
 }
 
+// One errno, several causes: what is said depends on what was asked for.
+static void test_words(void)
+{
+	struct perf_event_attr clock = { .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK }, cycles = { .type = PERF_TYPE_HARDWARE };
+	struct event_target cgroup = { .scope = SCOPE_CGROUP }, task = { .scope = SCOPE_TASK };
+	event_error(&err, ENOENT, "cpu-clock", &clock, &cgroup);
+	ok(strstr(err.text, "no perf_event controller") != NULL, "a clock is missing in a cgroup only: %s", err.text);
+	event_error(&err, ENOENT, "cycles", &cycles, &task);
+	ok(strstr(err.text, "does not count it") != NULL && strstr(err.text, "-e cpu-clock") != NULL, "a counter anywhere: %s", err.text);
+}
+
 int main(void)
 {
+	test_words();
 	if (!live_begin())
 		return tap_done();
 	test_default();
