@@ -12,7 +12,7 @@
 
 enum id {
 	ID_FORMAT = 1, ID_SORT, ID_CHILDREN, ID_CONFIDENCE, ID_CALLS, ID_LIMIT, ID_TOP, ID_FIELDS, ID_WIDE, ID_IDLE, ID_MAX_LOSS, ID_STRICT,
-	ID_EXPLAIN, ID_COLOR, ID_PERF,
+	ID_EXPLAIN, ID_COLOR, ID_SIMULTANEOUS, ID_PERF,
 };
 
 static const struct option options[] = {
@@ -33,6 +33,7 @@ static const struct option options[] = {
 	SELECT_SAMPLE_OPTIONS,
 	SELECT_ID_OPTIONS,
 	{ 0, "confidence", "C", "of every interval: 0.95, or 95% (default 0.95)", 0, ID_CONFIDENCE, "What is honest", NULL },
+	{ 0, "simultaneous", NULL, "intervals that hold for all functions at once, not each on its own", 0, ID_SIMULTANEOUS, NULL, NULL },
 	{ 0, "max-loss", "PCT", "CARE above this loss (default 1%)", 0, ID_MAX_LOSS, NULL, NULL },
 	{ 0, "strict", NULL, "status 5 above that loss, or where no ranking can be given", 0, ID_STRICT, NULL, NULL },
 	{ 0, "stdio", NULL, "", OPTION_IGNORED, ID_PERF, "From perf", NULL },
@@ -212,6 +213,7 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	switch ((enum id)v->id) {
 	case ID_FORMAT: return c->format = v->value, true;
 	case ID_SORT: return set_keys(c, v, err);
+	case ID_SIMULTANEOUS: return c->report.simultaneous = true, true;
 	case ID_CHILDREN: return c->report.children = !v->negated, true;
 	case ID_CALLS: return set_calls(c, v, err);
 	case ID_FIELDS: return set_fields(c, v);

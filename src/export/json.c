@@ -218,6 +218,8 @@ static void write_samples(struct buf *out, const struct report_event *e)
 	else
 		null(out, "loss_span_seconds");
 	number_or_null(out, "loss_windows_p", e->loss_windows_p, e->loss_windows_p >= 0);
+	string_or_null(out, "tied_to", e->tied_to);
+	number_or_null(out, "tied_q", e->tied_q, e->tied_to != NULL);
 	number(out, "missing", e->missing);
 	number(out, "dropped", e->dropped);
 	number(out, "shortened", e->shortened);
@@ -263,6 +265,8 @@ static void write_measure(struct buf *out, const char *key, const struct row_mea
 	u64(out, "visits", m->visits);
 	u64(out, "visits_outside", m->visits_outside);
 	interval(out, "worst_case", m->worst_case);
+	number_or_null(out, "imputed", m->imputed, m->imputed >= 0);
+	number_or_null(out, "tied_q", m->tied_q, m->tied_q >= 0);
 	if (is_total)
 		number(out, "truncated_elsewhere", m->truncated_elsewhere);
 	buf_byte(out, '}');
@@ -363,6 +367,8 @@ static void write_event(struct buf *out, const struct report *r, const struct re
 	buf_byte(out, '}');
 	number(out, "n", e->n);
 	boolean(out, "weighted", e->is_weighted);
+	number(out, "interval_confidence", e->interval_confidence);
+	u64(out, "blocks_off", e->blocks_off);
 	number(out, "simultaneous_half_width", e->simultaneous_half_width);
 	number(out, "smallest_seen", e->smallest_seen);
 	number(out, "largest_unseen", e->largest_unseen);
@@ -384,6 +390,8 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	string_or_null(out, "tool", meta_text(r, r->profile->meta.tool));
 	write_target(out, r);
 	number(out, "confidence", r->options.confidence);
+	boolean(out, "simultaneous", r->options.simultaneous);
+	number_or_null(out, "stack_copy_bytes", r->profile->meta.stack_bytes, r->profile->meta.stack_bytes > 0);
 	string(out, "verdict", verdict_name(r->verdict));
 	open_array(out, "caveats");
 	for (size_t i = 0; i < r->events.count; i++)

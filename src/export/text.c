@@ -119,21 +119,22 @@ static void explain_interval(struct text *t, const char *name, struct interval i
 	buf_printf(t->out, "  %-14s[%.3f, %.3f] %%  %s\n", name, floor_to(100 * i.lo, 3), ceil_to(100 * i.hi, 3), what);
 }
 
-static void explain_measure(struct text *t, const char *name, const struct report_row *row, const struct row_measure *m)
+static void explain_workload(struct text *t, const struct row_measure *m)
 {
 	const struct report_event *e = t->event;
-	buf_printf(t->out, "%s  %.3f %%: ", name, 100 * m->share);
-	text_count(t->out, m->samples);
-	buf_string(t->out, " of ");
-	text_count(t->out, e->n);
-	buf_string(t->out, " samples\n");
-	explain_interval(t, "this run", m->run, "what it really took in this recording (Clopper-Pearson)");
-	if ((row->flags & ROW_RUN_ONLY) != 0) {
-		buf_string(t->out, "  workload      run only: fewer than 100 samples\n");
-	} else {
-		explain_interval(t, "workload", m->workload, "what it would take in another recording of this load");
-		buf_printf(t->out, "  %-14s%.2f over %zu blocks of time, z of their order %.2f\n", "design effect", m->deff, m->blocks, m->z_vn);
-	}
+	double n_eff = 0;
+	workload_interval(m->samples, e->n, m->deff, m->blocks, e->interval_confidence, &n_eff);
+	explain_interval(t, "workload", m->workload, "what it would take in another recording of this load");
+	buf_printf(t->out, "  %-14s%.2f over %zu blocks of time, z of their order %.2f\n", "design effect", m->deff, m->blocks, m->z_vn);
+	buf_printf(t->out, "  %-14s%.1f of %.1f samples that are worth as much as independent ones; Clopper-Pearson on them\n", "",
+	           e->n > 0 ? m->samples * n_eff / e->n : 0, n_eff);
+	if ((m->flags & ROW_TREND) != 0)
+		buf_printf(t->out, "  %-14sshare drifts during the recording; interval is a lower bound\n", "");
+}
+
+static void explain_loss(struct text *t, const struct row_measure *m)
+{
+	const struct report_event *e = t->event;
 	buf_printf(t->out, "  %-14s", "worst case");
 	buf_printf(t->out, "[%.3f, %.3f] %%  whatever ", floor_to(100 * m->worst_case.lo, 3), ceil_to(100 * m->worst_case.hi, 3));
 	text_count(t->out, e->missing);
@@ -143,11 +144,51 @@ static void explain_measure(struct text *t, const char *name, const struct repor
 		text_count(t->out, m->truncated_elsewhere);
 		buf_string(t->out, " cut stacks held");
 	}
-	buf_printf(t->out, "\n  %-14s%llu inside, %llu outside\n", "visits", (unsigned long long)m->visits, (unsigned long long)m->visits_outside);
+	buf_byte(t->out, '\n');
+	if (m->imputed >= 0)
+		buf_printf(t->out, "  %-14s%.3f %% if loss struck alike within each window of time\n", "", 100 * m->imputed);
+	if ((m->flags & ROW_TIED_LOSS) != 0)
+		buf_printf(t->out, "  %-14sloss is tied to this row (q = %.2g): naive share biased, use worst case\n", "", m->tied_q);
+	else if (m->tied_q >= 0)
+		buf_printf(t->out, "  %-14sloss not seen tied to it (q = %.2g); what is faster than a window would not show\n", "", m->tied_q);
+}
+
+static void explain_measure(struct text *t, const char *name, const struct report_row *row, const struct row_measure *m)
+{
+	const struct report_event *e = t->event;
+	if (!(e->n > 0)) {
+		buf_printf(t->out, "%s  -\n", name);
+		return;
+	}
+	buf_printf(t->out, "%s  %.3f %%: ", name, 100 * m->share);
+	text_count(t->out, m->samples);
+	buf_string(t->out, " of ");
+	text_count(t->out, e->n);
+	buf_string(t->out, e->is_weighted ? " samples, reckoned as of equal weight (Kish)\n" : " samples\n");
+	explain_interval(t, "this run", m->run, "what it really took in this recording (Clopper-Pearson)");
+	if ((row->flags & ROW_RUN_ONLY) != 0)
+		buf_string(t->out, "  workload      run only: fewer than 100 samples\n");
+	else
+		explain_workload(t, m);
+	explain_loss(t, m);
+	buf_printf(t->out, "  %-14s%llu inside, %llu outside\n", "visits", (unsigned long long)m->visits, (unsigned long long)m->visits_outside);
 	if (m->visits < 20 || m->visits_outside < 20)
 		buf_printf(t->out, "  %-14stoo few visits (%llu): record longer or repeat runs\n", "",
 		           (unsigned long long)(m->visits < m->visits_outside ? m->visits : m->visits_outside));
 	buf_printf(t->out, "  %-14s%s\n", "narrower by", m->deff > 2 ? "recording longer; a higher rate will not help" : "a higher rate, or recording longer");
+}
+
+static void explain_rank(struct text *t, const struct report_row *row)
+{
+	const char *by = t->children ? "total" : "self";
+	if (row->rank_lo == 0)
+		return;
+	if (row->rank_lo == row->rank_hi)
+		buf_printf(t->out, "rank  %u of %zu by %s", row->rank_lo, t->event->function_count, by);
+	else
+		buf_printf(t->out, "rank  %u-%u of %zu by %s", row->rank_lo, row->rank_hi, t->event->function_count, by);
+	buf_string(t->out, t->event->is_lossy || row->shown_is_run || (row->flags & ROW_TIED_LOSS) != 0
+	           ? ": exact sign tests against every other row, and what the worst cases leave open\n" : ": exact sign tests against every other row\n");
 }
 
 void text_explain(struct text *t, const char *symbol)
@@ -158,14 +199,15 @@ void text_explain(struct text *t, const char *symbol)
 			continue;
 		buf_string(t->out, "\n");
 		text_label(t, row, 0);
-		if (row->rank_lo > 0 && row->rank_lo == row->rank_hi)
-			buf_printf(t->out, "rank  %u of %zu by %s\n", row->rank_lo, t->event->function_count, t->children ? "total" : "self");
-		else if (row->rank_lo > 0)
-			buf_printf(t->out, "rank  %u-%u of %zu by %s\n", row->rank_lo, row->rank_hi, t->event->function_count, t->children ? "total" : "self");
+		explain_rank(t, row);
+		buf_printf(t->out, "range [%.3f, %.3f] %%: what the report prints, %s\n", floor_to(100 * row->shown.lo, 3), ceil_to(100 * row->shown.hi, 3),
+		           row->shown_is_run ? "this run's, widened by loss" : (row->flags & ROW_TIED_LOSS) != 0 || t->event->is_lossy ? "the worst case"
+		           : "the workload's");
+		if (t->report->options.simultaneous)
+			buf_printf(t->out, "each interval is of %.5f %%, so that all %zu hold together with %g %%\n", 100 * t->event->interval_confidence,
+			           t->event->function_count, 100 * t->report->options.confidence);
 		explain_measure(t, "self ", row, &row->self);
 		explain_measure(t, "total", row, &row->total);
-		if ((row->flags & ROW_TREND) != 0)
-			buf_string(t->out, "share drifts during the recording; interval is a lower bound\n");
 	}
 }
 

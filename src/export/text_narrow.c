@@ -285,6 +285,15 @@ static void write_samples(struct text *t)
 	}
 }
 
+static void write_truncated(struct text *t, double share)
+{
+	uint32_t copy = t->report->profile->meta.stack_bytes;
+	if (copy >= 1024)
+		buf_printf(t->out, "%.1f%% TRUNCATED (over %.0f KB deep)", 100 * share, round(copy / 1024.0));
+	else
+		buf_printf(t->out, "%.1f%% TRUNCATED (deeper than the copy)", 100 * share);
+}
+
 static void write_stacks(struct text *t)
 {
 	const struct report_event *e = t->event;
@@ -295,7 +304,7 @@ static void write_stacks(struct text *t)
 	head(t, "stacks");
 	if (is_cut(e, 0.05)) {
 		if (e->stacks_truncated > 0)
-			buf_printf(t->out, "%.1f%% TRUNCATED (deeper than the copy)", 100 * (double)e->stacks_truncated / all);
+			write_truncated(t, (double)e->stacks_truncated / all);
 		if (e->stacks_failed > 0)
 			buf_printf(t->out, "%s%.1f%% FAILED", e->stacks_truncated > 0 ? ", " : "", 100 * (double)e->stacks_failed / all);
 		buf_string(t->out, ": a total is \"at least\"\n");
@@ -343,6 +352,7 @@ static void write_notes(struct text *t)
 		case CAVEAT_SIDEBAND_LOST:
 		case CAVEAT_SALVAGED:
 		case CAVEAT_SHORT_TASKS:
+		case CAVEAT_TIED_LOSS:
 		case CAVEAT_OTHER:
 			write_wrapped(t, "note", c->text);
 			break;
@@ -382,6 +392,10 @@ static void write_range(struct text *t)
 		buf_printf(t->out, "%s %% in these ", what);
 		text_seconds(t->out, seconds);
 		buf_string(t->out, e->is_lossy ? ", whatever the lost samples were\n" : "\n");
+	} else if (t->report->options.simultaneous) {
+		buf_printf(t->out, "where %s %% would be in another recording of this load%s,\n          for all %zu functions at once, ", what,
+		           e->is_lossy ? ", whatever the lost\n          samples were" : "", e->function_count);
+		buf_printf(t->out, t->report->options.confidence == 0.95 ? "19 times in 20\n" : "%g times in 100\n", 100 * t->report->options.confidence);
 	} else if (e->is_lossy) {
 		buf_printf(t->out, "where %s %% would be in another recording of this load, whatever\n"
 		           "          the lost samples were", what);
@@ -406,6 +420,8 @@ static void write_range(struct text *t)
 		buf_string(t->out, "^         share drifts during the recording; interval is a lower bound\n");
 	if (any_shown(t, ROW_ALIASING, false))
 		buf_string(t->out, "!         aliasing suspected\n");
+	if (any_shown(t, ROW_TIED_LOSS, false))
+		buf_string(t->out, "*         loss tied to this row: worst case shown\n");
 }
 
 // ---------------------------------------------------------------- table
@@ -567,8 +583,11 @@ static void write_next_of_care(struct text *t)
 		buf_string(&line, few ? ", as root (real-time priority loses less). " : "Record as root (real-time priority loses less). ");
 	else if (few)
 		buf_string(&line, ". ");
-	if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed)
-		buf_string(&line, "64 KB of stack is the kernel's limit. ");
+	uint32_t copy = t->report->profile->meta.stack_bytes;
+	if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed && (copy == 0 || copy >= 60000))
+		buf_string(&line, "64 KB is the kernel's limit. ");
+	else if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed)
+		buf_string(&line, "Larger stack copies: --call-graph dwarf,65528. ");
 	if (line.size == 0) {
 		buf_release(&line);
 		return;

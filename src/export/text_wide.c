@@ -38,8 +38,10 @@ static void write_denominator(struct text *t)
 	head(t, "verdict");
 	buf_string(t->out, words[e->verdict]);
 	for (size_t i = 0; i < e->caveats.count; i++) {
+		const char *text = e->caveats.data[i].text;
+		bool repeats = strncmp(text, "no ranking: ", 12) == 0; // the word stands there
 		buf_string(t->out, i == 0 ? ": " : "; ");
-		text_name(t->out, e->caveats.data[i].text, 200);
+		text_name(t->out, repeats ? text + 12 : text, 200);
 	}
 	buf_byte(t->out, '\n');
 	head(t, "denominator");
@@ -111,6 +113,11 @@ static void write_loss(struct text *t)
 			buf_printf(t->out, e->loss_windows_p < 0.001 ? "; in bursts (p = %.1g)" : "; no burst (p = %.2g)", e->loss_windows_p);
 		if (e->loss_to_s > e->loss_from_s)
 			buf_printf(t->out, ", +%.0f to +%.0f s", e->loss_from_s, e->loss_to_s);
+		if (e->tied_to != NULL) {
+			buf_string(t->out, "; tied to: ");
+			text_name(t->out, e->tied_to, 60);
+			buf_printf(t->out, " (q = %.1g)", e->tied_q);
+		}
 		if (e->worst_second_share > 0) {
 			buf_printf(t->out, "; worst second +%llu s: ", (unsigned long long)e->worst_second_at);
 			text_loss_percent(t->out, e->worst_second_share);
@@ -124,7 +131,11 @@ static void write_rows_rule(struct text *t)
 	const struct report_event *e = t->event;
 	double conf = 100 * t->report->options.confidence;
 	head(t, "rows");
-	buf_printf(t->out, "each interval %g%% on its own; about 1 row in %.0f misses.  all rows at once: within +-%.2f pp\n", conf,
+	if (t->report->options.simultaneous)
+		buf_printf(t->out, "all %zu intervals hold together, %g%% (each is %.4f%%).  any share here: within +-%.2f pp\n", e->function_count, conf,
+		           100 * e->interval_confidence, ceil_to(100 * e->simultaneous_half_width, 2));
+	else
+		buf_printf(t->out, "each interval %g%% on its own; about 1 row in %.0f misses.  all rows at once: within +-%.2f pp\n", conf,
 	           100 / fmax(0.01, 100 - conf), ceil_to(100 * e->simultaneous_half_width, 2));
 	head(t, "smallest");
 	buf_printf(t->out, "a function with share >= %.4f%% had a %g%% chance to appear;  not listed means <= %.4f%%\n\n", 100 * e->smallest_seen, conf,
@@ -155,7 +166,10 @@ static void write_row(struct text *t, const struct report_row *row)
 	if (e->verdict != VERDICT_NO_RANKING && row->rank_lo > 0)
 		snprintf(rank, sizeof(rank), row->rank_lo == row->rank_hi ? "%u" : "%u-%u", row->rank_lo, row->rank_hi);
 	int decimals = decimals_of(m, row->shown);
-	buf_printf(t->out, "%5s  %7.*f  ", rank, decimals, 100 * m->share);
+	if (e->n > 0)
+		buf_printf(t->out, "%5s  %7.*f  ", rank, decimals, 100 * m->share);
+	else
+		buf_printf(t->out, "%5s  %7s  ", rank, "-");
 	if ((row->flags & ROW_RUN_ONLY) != 0)
 		buf_printf(t->out, "%-18s", "run only");
 	else

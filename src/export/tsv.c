@@ -30,11 +30,20 @@ static void write_header(const struct report *r, struct buf *out)
 	buf_string(out, "rank.lo\trank.hi");
 	for (size_t i = 0; i < 2; i++) {
 		static const char *const names[] = { "samples", "share", "run.lo", "run.hi", "workload.lo", "workload.hi", "supported", "blocks", "deff",
-			"z_vn", "visits", "worst_case.lo", "worst_case.hi" };
+			"z_vn", "visits", "worst_case.lo", "worst_case.hi", "visits_outside", "imputed", "tied_q" };
 		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 			buf_printf(out, "\t%s.%s", i == 0 ? "self" : "total", names[n]);
 	}
 	buf_string(out, "\tflags\n");
+}
+
+// What was not measured is -1 in the model and an empty cell here.
+static void number_or_empty(struct buf *out, double value)
+{
+	if (value >= 0)
+		buf_printf(out, "\t%.17g", value);
+	else
+		buf_byte(out, '\t');
 }
 
 static void write_measure(const struct row_measure *m, struct buf *out)
@@ -42,6 +51,9 @@ static void write_measure(const struct row_measure *m, struct buf *out)
 	buf_printf(out, "\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\t%d\t%zu\t%.17g\t%.17g\t%llu\t%.17g\t%.17g", m->samples, m->share, m->run.lo,
 	           m->run.hi, m->workload.lo, m->workload.hi, m->supported, m->blocks, m->deff, m->z_vn, (unsigned long long)m->visits,
 	           m->worst_case.lo, m->worst_case.hi);
+	buf_printf(out, "\t%llu", (unsigned long long)m->visits_outside);
+	number_or_empty(out, m->imputed);
+	number_or_empty(out, m->tied_q);
 }
 
 static void write_row(const struct report *r, const struct report_event *e, const struct report_row *row, struct buf *out)

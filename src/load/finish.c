@@ -224,6 +224,8 @@ void load_meta(struct loader *loader)
 	meta->scope = text_in(loader, "scope", NULL);
 	meta->target_threads = (uint32_t)number_in(features->names, "target.threads");
 	meta->cpus_online = features->cpus_online;
+	if (meta->stack_bytes == 0) // live recordings hold no copies any more
+		meta->stack_bytes = (uint32_t)number_in(features->names, "record.stack_bytes");
 	for (size_t i = 0; i < features->argv.count; i++)
 		vec_push(&meta->argv, intern_string(&profile->names, features->argv.data[i]));
 	if (features->names != NULL)

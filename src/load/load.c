@@ -53,6 +53,8 @@ static struct profile_event event_row(struct loader *loader, const struct reader
 	row.period = attr->sample_period;
 	if (attr->freq)
 		row.period = row.is_clock && attr->sample_freq > 0 ? 1000000000 / attr->sample_freq : 0;
+	if ((attr->sample_type & PERF_SAMPLE_STACK_USER) != 0 && attr->sample_stack_user > loader->profile->meta.stack_bytes)
+		loader->profile->meta.stack_bytes = attr->sample_stack_user;
 	row.excludes_user = attr->exclude_user;
 	row.excludes_kernel = attr->exclude_kernel;
 	row.excludes_idle = attr->exclude_idle;

@@ -78,7 +78,7 @@ struct profile_meta { // intern ids; 0 unknown
 	uint32_t host, kernel, tool, target_kind, target_comm, cpu_desc, arch, scope;
 	VEC(uint32_t) argv;
 	VEC(int32_t) target_ids;
-	uint32_t target_threads, cpus_online;
+	uint32_t target_threads, cpus_online, stack_bytes; // stack_bytes: copied of each stack; 0: unknown
 	uint64_t start_wall_ns, start_ns, end_ns; // wall clock of start_ns; first and last moment of recording, recording's clock
 	bool cut_off;
 	VEC(uint32_t) decisions; // sentences of the recorder: what was got and what was not

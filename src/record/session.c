@@ -432,6 +432,7 @@ static void add_meta(struct session *session, struct names *names)
 	names_meta(names, "target.ids", "%s", buf_text(&ids));
 	names_meta(names, "target.comm", "%s", session->target.comm);
 	names_meta(names, "target.threads", "%zu", session->drain.threads.count);
+	names_meta(names, "record.stack_bytes", "%u", session_facts(session).stack_bytes);
 	names_meta(names, "scope", "%s", event_scope_text(session->target.events.scope));
 	for (size_t i = 0; i < session->decisions.items.count; i++) {
 		char key[32];

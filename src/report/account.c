@@ -8,7 +8,7 @@
 
 enum { TYPE_SOFTWARE = 1, TYPE_TRACEPOINT = 2 }; // perf_event.h: PERF_TYPE_*
 
-static bool cpu_is_kept(const struct report_filter *f, uint32_t cpu)
+bool build_keeps_cpu(const struct report_filter *f, uint32_t cpu)
 {
 	for (size_t i = 0; i < f->cpus.count; i++)
 		if (f->cpus.data[i] == cpu)
@@ -17,17 +17,17 @@ static bool cpu_is_kept(const struct report_filter *f, uint32_t cpu)
 }
 
 // A loss that overlaps the window counts whole: where inside its interval it lies is not known.
-static bool loss_counts(const struct build *b, const struct profile_loss *loss)
+bool build_counts_loss(const struct build *b, const struct profile_loss *loss)
 {
 	return loss->event == b->event_id && !loss->is_sideband && loss->to_ns >= b->report->from_ns && loss->from_ns <= b->report->to_ns
-		&& cpu_is_kept(&b->options->filter, loss->cpu);
+		&& build_keeps_cpu(&b->options->filter, loss->cpu);
 }
 
-static double located_loss(const struct build *b)
+double build_located_loss(const struct build *b)
 {
 	double sum = 0;
 	for (size_t i = 0; i < b->profile->losses.count; i++)
-		if (loss_counts(b, &b->profile->losses.data[i]))
+		if (build_counts_loss(b, &b->profile->losses.data[i]))
 			sum += (double)b->profile->losses.data[i].count;
 	return sum;
 }
@@ -39,7 +39,7 @@ static double throttled_seconds(const struct build *b)
 		const struct profile_throttle *t = &b->profile->throttles.data[i];
 		uint64_t from = t->from_ns > b->report->from_ns ? t->from_ns : b->report->from_ns;
 		uint64_t to = t->to_ns < b->report->to_ns ? t->to_ns : b->report->to_ns;
-		if (t->event == b->event_id && to > from && cpu_is_kept(&b->options->filter, t->cpu))
+		if (t->event == b->event_id && to > from && build_keeps_cpu(&b->options->filter, t->cpu))
 			sum += (double)(to - from) / 1e9;
 	}
 	return sum;
@@ -65,14 +65,14 @@ static void count_what_was_due(struct build *b)
 	event->is_accounted = e->is_accounted;
 	event->idle = (double)t->idle_samples;
 	if (event->is_filtered) {
-		event->lost = located_loss(b);
+		event->lost = build_located_loss(b);
 		return; // what was due in a part of the recording was not recorded
 	}
 	if ((double)e->idle > event->idle)
 		event->idle = (double)e->idle;
 	event->others = (double)e->others;
 	// Without the counter that read(2) gives, the records alone: they fall short.
-	event->lost = e->is_accounted ? (double)e->lost : fmax((double)e->lost, located_loss(b));
+	event->lost = e->is_accounted ? (double)e->lost : fmax((double)e->lost, build_located_loss(b));
 	event->can_expect = e->can_expect && !e->excludes_user && !e->excludes_kernel && !e->excludes_idle && !(e->is_freq && !e->is_clock);
 	if (!event->can_expect)
 		return;
@@ -118,6 +118,39 @@ static uint64_t samples_before_filter(const struct build *b)
 	return count;
 }
 
+// Blocks in which a multiplexed event never ran. Readings are cumulative, once a second and CPU: a block is off when no two readings beside
+// or in it differ. Blocks without any reading count as on.
+static void find_blocks_off(struct build *b)
+{
+	const struct profile *p = b->profile;
+	double length = (double)(b->report->to_ns - b->report->from_ns) / TALLY_BLOCKS;
+	uint8_t seen[TALLY_BLOCKS] = { 0 }, ran[TALLY_BLOCKS] = { 0 };
+	VEC(uint32_t) last = { 0 }; // by CPU: index of its reading before + 1
+	for (size_t i = 0; i < p->readings.count && length > 0; i++) {
+		const struct profile_reading *now = &p->readings.data[i];
+		if (now->event != b->event_id || now->cpu > 1 << 16)
+			continue;
+		while (last.count <= now->cpu)
+			vec_push(&last, 0);
+		const struct profile_reading *before = last.data[now->cpu] > 0 ? &p->readings.data[last.data[now->cpu] - 1] : NULL;
+		last.data[now->cpu] = (uint32_t)i + 1;
+		uint64_t from_ns = before != NULL ? before->time_ns : b->report->from_ns;
+		bool is_on = now->running != (before != NULL ? before->running : 0);
+		for (size_t j = 0; j < TALLY_BLOCKS; j++) {
+			double start = (double)b->report->from_ns + (double)j * length;
+			if ((double)from_ns >= start + length || (double)now->time_ns <= start)
+				continue;
+			seen[j] = 1;
+			ran[j] |= is_on;
+		}
+	}
+	for (size_t j = 0; j < TALLY_BLOCKS; j++) {
+		b->off[j] = seen[j] && !ran[j] && !(b->tally.n[j] > 0);
+		b->event->blocks_off += b->off[j];
+	}
+	vec_release(&last);
+}
+
 void account_event(struct build *b)
 {
 	struct report_event *event = b->event;
@@ -143,129 +176,10 @@ void account_event(struct build *b)
 	bool needs_counter = e->attr_type != TYPE_SOFTWARE && e->attr_type != TYPE_TRACEPOINT;
 	event->multiplexed = needs_counter && e->time_enabled_ns > e->time_running_ns && e->time_running_ns > 0
 		? (double)e->time_running_ns / (double)e->time_enabled_ns : 1;
+	if (event->multiplexed < 1)
+		find_blocks_off(b);
 	count_stacks(b);
 	double n = event->n;
 	event->smallest_seen = smallest_seen(n, b->options->confidence);
 	event->largest_unseen = largest_unseen(n, b->options->confidence);
-}
-
-// ---------------------------------------------------------------- where the loss lies
-
-struct windows { double *kept, *lost; size_t count; double length_ns; };
-
-static struct windows windows_of(const struct build *b, double length_ns)
-{
-	enum { MAX_WINDOWS = 1 << 20 };
-	double span = (double)(b->report->to_ns - b->report->from_ns);
-	if (span / length_ns > MAX_WINDOWS)
-		length_ns = span / MAX_WINDOWS;
-	struct windows w = { .count = (size_t)(span / length_ns) + 1, .length_ns = length_ns };
-	if (w.count > 1 && (double)(w.count - 1) * length_ns >= span)
-		w.count--;
-	w.kept = mem_zero(w.count, sizeof(double));
-	w.lost = mem_zero(w.count, sizeof(double));
-	return w;
-}
-
-static size_t window_at(const struct build *b, const struct windows *w, uint64_t time_ns)
-{
-	double offset = time_ns > b->report->from_ns ? (double)(time_ns - b->report->from_ns) : 0;
-	size_t at = (size_t)(offset / w->length_ns);
-	return at < w->count ? at : w->count - 1;
-}
-
-// A loss is spread evenly over its interval, clipped to the window of the report.
-static void spread(const struct build *b, struct windows *w, const struct profile_loss *loss)
-{
-	uint64_t from = loss->from_ns > b->report->from_ns ? loss->from_ns : b->report->from_ns;
-	uint64_t to = loss->to_ns < b->report->to_ns ? loss->to_ns : b->report->to_ns;
-	size_t first = window_at(b, w, from), last = window_at(b, w, to);
-	if (first >= last || to <= from) {
-		w->lost[last] += (double)loss->count;
-		return;
-	}
-	double span = (double)(to - from);
-	for (size_t i = first; i <= last; i++) {
-		double start = (double)b->report->from_ns + (double)i * w->length_ns, end = start + w->length_ns;
-		double part = fmin(end, (double)to) - fmax(start, (double)from);
-		w->lost[i] += (double)loss->count * fmax(0, part) / span;
-	}
-}
-
-static void fill_windows(const struct build *b, struct windows *w)
-{
-	struct report_filter filter = b->options->filter;
-	filter.dsos = filter.symbols = NULL;
-	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		const struct profile_sample *s = &b->profile->samples.data[i];
-		if (s->event == b->event_id && filter_keeps(&filter, b->profile, s))
-			w->kept[window_at(b, w, s->time_ns)]++;
-	}
-	for (size_t i = 0; i < b->profile->losses.count; i++)
-		if (loss_counts(b, &b->profile->losses.data[i]))
-			spread(b, w, &b->profile->losses.data[i]);
-}
-
-static void find_worst_second(struct report_event *event, const struct windows *w)
-{
-	for (size_t i = 0; i < w->count; i++) {
-		double share = w->lost[i] > 0 ? w->lost[i] / (w->lost[i] + w->kept[i]) : 0;
-		if (share > event->worst_second_share) {
-			event->worst_second_share = share;
-			event->worst_second_at = (uint64_t)((double)i * w->length_ns / 1e9);
-		}
-	}
-}
-
-// The span that holds all but a twentieth of the loss; none when that is most of the recording.
-static void find_span(struct report_event *event, const struct windows *w, double seconds)
-{
-	double sum = 0, cut = 0;
-	for (size_t i = 0; i < w->count; i++)
-		sum += w->lost[i];
-	if (!(sum > 0))
-		return;
-	size_t first = 0, last = w->count - 1;
-	while (first < last) { // take away the end that holds less
-		bool front = w->lost[first] <= w->lost[last];
-		double less = front ? w->lost[first] : w->lost[last];
-		if (cut + less > sum / 20)
-			break;
-		cut += less;
-		if (front)
-			first++;
-		else
-			last--;
-	}
-	double from = (double)first * w->length_ns / 1e9, to = fmin((double)(last + 1) * w->length_ns / 1e9, seconds);
-	if (to - from <= seconds / 2) {
-		event->loss_from_s = from;
-		event->loss_to_s = to;
-	}
-}
-
-void place_losses(struct build *b)
-{
-	struct report_event *event = b->event;
-	event->loss_windows_p = -1;
-	if (!(located_loss(b) > 0) || !(b->report->seconds > 0))
-		return;
-	struct windows seconds = windows_of(b, 1e9);
-	fill_windows(b, &seconds);
-	find_worst_second(event, &seconds);
-	find_span(event, &seconds, b->report->seconds);
-	struct windows shorter = { 0 }, *w = &seconds;
-	if (b->report->seconds < 20) {
-		shorter = windows_of(b, b->report->seconds * 1e9 / 20);
-		fill_windows(b, &shorter);
-		w = &shorter;
-	}
-	double *nothing = mem_zero(w->count, sizeof(double));
-	if (w->count > 1)
-		event->loss_windows_p = loss_windows(w->kept, w->lost, nothing, w->count).p;
-	free(nothing);
-	free(seconds.kept);
-	free(seconds.lost);
-	free(shorter.kept);
-	free(shorter.lost);
 }

@@ -12,11 +12,20 @@ struct build {
 	uint32_t event_id;
 	struct report_event *event;           // filled
 	struct tally tally;
+	struct tie *ties;                     // by row of the tally; NULL: no loss, or none that can be placed
+	double confidence;                    // of a row's intervals: all rows share the error with `simultaneous`
+	bool off[TALLY_BLOCKS];               // blocks of time in which a multiplexed event never ran
 };
+// The loss and a row: BH-adjusted p of the test in windows with loss against those without, and the share if loss struck each window alike.
+struct tie { double z, q, imputed; };
+
+bool build_keeps_cpu(const struct report_filter *filter, uint32_t cpu);
+double build_located_loss(const struct build *b);
+bool build_counts_loss(const struct build *b, const struct profile_loss *loss);
 
 // What was due, what came, what did not, what it cost (sections 5 and 6).
 void account_event(struct build *b);
-// Where the loss lies: worst second, span, burst test.
+// Where the loss lies: worst second, span, burst test, and which rows it is tied to. After the tally, before the rows.
 void place_losses(struct build *b);
 // Rows with measures and intervals, sorted, ranked (sections 1, 2, 4, 7).
 void build_rows(struct build *b);

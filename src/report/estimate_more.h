@@ -43,6 +43,15 @@ struct window_loss {
 };
 struct window_loss loss_windows(const double *n, const double *lost, const double *k, size_t windows);
 
+// Whether loss is tied to a function (section 5): its share in windows with loss against its share in windows without. From sums over the
+// windows of a set, so that windows need not be kept: n samples, k of them in the function. Two-sided t with the smaller set's windows - 1
+// degrees of freedom; p = 1 where a set has fewer than TIED_MIN_WINDOWS.
+enum { TIED_MIN_WINDOWS = 5 };
+struct window_sums { double windows, n, nn, k, kk, kn; };
+void window_sums_add(struct window_sums *sums, double n, double k);
+struct tied_loss { double difference, z, p; };
+struct tied_loss tied_loss(const struct window_sums *lossy, const struct window_sums *clean);
+
 // Sums of weights: p, Kish's n, and for weights as such the sum, its compound standard error and the largest one's share.
 struct weighted_share { double share, n, sum, compound_se, largest_share; };
 struct weighted_share weighted_share(const double *weights, const double *hits, size_t count);

@@ -134,6 +134,35 @@ struct window_loss loss_windows(const double *n, const double *lost, const doubl
 	return r;
 }
 
+void window_sums_add(struct window_sums *sums, double n, double k)
+{
+	sums->windows++;
+	sums->n += n;
+	sums->nn += n * n;
+	sums->k += k;
+	sums->kk += k * k;
+	sums->kn += k * n;
+}
+
+static double sums_variance(const struct window_sums *s, double p) // as window_share
+{
+	double squares = fmax(0, s->kk - 2 * p * s->kn + p * p * s->nn);
+	return s->n > 0 && s->windows > 1 ? s->windows / (s->windows - 1) * squares / (s->n * s->n) : 0;
+}
+
+struct tied_loss tied_loss(const struct window_sums *lossy, const struct window_sums *clean)
+{
+	struct tied_loss r = { .p = 1 };
+	double p1 = lossy->n > 0 ? lossy->k / lossy->n : 0, p2 = clean->n > 0 ? clean->k / clean->n : 0;
+	double variance = sums_variance(lossy, p1) + sums_variance(clean, p2), fewer = fmin(lossy->windows, clean->windows);
+	r.difference = p1 - p2;
+	if (fewer < TIED_MIN_WINDOWS || !(variance > 0))
+		return r;
+	r.z = r.difference / sqrt(variance);
+	r.p = 2 * student_cdf(-fabs(r.z), fewer - 1);
+	return r;
+}
+
 struct weighted_share weighted_share(const double *weights, const double *hits, size_t count)
 {
 	struct weighted_share r = { 0 };

@@ -127,6 +127,7 @@ static void build_event(struct report *r, uint32_t id)
 	r->weighted |= event->is_weighted;
 	if (event->source->is_sampling && event->verdict > r->verdict)
 		r->verdict = event->verdict;
+	free(b.ties);
 	tally_release(&b.tally);
 }
 

@@ -48,6 +48,7 @@ struct row_measure {
 	size_t blocks;
 	uint64_t visits;          // maximal runs of consecutive samples of a thread inside; FEW when these or those outside are below 20
 	uint64_t visits_outside;
+	double imputed, tied_z, tied_q; // share if loss struck each window of time alike; is loss tied to the row? -1 / 0 / -1: not tested
 	double truncated_elsewhere; // u_f: samples cut short that do not show the function; for total
 };
 
@@ -80,6 +81,7 @@ enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
 enum caveat_code {
 	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
 	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
+	CAVEAT_TIED_LOSS,
 };
 const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
 const char *verdict_name(enum verdict verdict); // "sound", "care", "no_ranking"
@@ -114,6 +116,10 @@ struct report_event {
 	enum verdict verdict;
 	VEC(struct report_caveat) caveats;
 	double loss_windows_p;        // burst test, -1: not applicable
+	double interval_confidence;   // of each row's intervals: 1 - alpha / M with `simultaneous`
+	size_t blocks_off;            // of the 20, those in which a multiplexed event never ran
+	const char *tied_to;          // function(s) that loss is tied to, or NULL
+	double tied_q;
 };
 
 struct report {

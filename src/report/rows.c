@@ -18,23 +18,30 @@ static const char *text_of(const struct profile *p, uint32_t id)
 // ---------------------------------------------------------------- measures
 
 // 20 blocks, or 10 where neighbours are visibly correlated; true: correlated still.
-static bool find_deff(const double *n, const double *k, double scale, struct row_measure *m)
+static bool find_deff(const struct build *b, const double *k, double scale, struct row_measure *m)
 {
 	double scaled_n[TALLY_BLOCKS], scaled_k[TALLY_BLOCKS];
+	size_t blocks = 0; // those in which a multiplexed event never ran say nothing
 	for (size_t j = 0; j < TALLY_BLOCKS; j++) {
-		scaled_n[j] = n[j] * scale;
-		scaled_k[j] = k[j] * scale;
+		if (b->off[j])
+			continue;
+		scaled_n[blocks] = b->tally.n[j] * scale;
+		scaled_k[blocks++] = k[j] * scale;
 	}
-	struct block_result r = block_deff(scaled_n, scaled_k, TALLY_BLOCKS);
-	m->blocks = TALLY_BLOCKS;
+	struct block_result r = block_deff(scaled_n, scaled_k, blocks);
+	m->blocks = blocks;
 	bool trend = false;
-	if (r.z_vn > TREND_Z) {
-		for (size_t j = 0; j < TALLY_BLOCKS / 2; j++) {
+	if (r.z_vn > TREND_Z && blocks >= 4) {
+		for (size_t j = 0; j < blocks / 2; j++) {
 			scaled_n[j] = scaled_n[2 * j] + scaled_n[2 * j + 1];
 			scaled_k[j] = scaled_k[2 * j] + scaled_k[2 * j + 1];
 		}
-		r = block_deff(scaled_n, scaled_k, TALLY_BLOCKS / 2);
-		m->blocks = TALLY_BLOCKS / 2;
+		if (blocks % 2 != 0) { // the odd one joins the last pair
+			scaled_n[blocks / 2 - 1] += scaled_n[blocks - 1];
+			scaled_k[blocks / 2 - 1] += scaled_k[blocks - 1];
+		}
+		r = block_deff(scaled_n, scaled_k, blocks / 2);
+		m->blocks = blocks / 2;
 		trend = r.z_vn > TREND_Z;
 	}
 	m->deff = fmax(1, r.deff);
@@ -46,8 +53,9 @@ static bool find_deff(const double *n, const double *k, double scale, struct row
 static void measure(const struct build *b, const struct tally_count *count, const double *blocks, double cut, struct row_measure *m)
 {
 	const struct report_event *event = b->event;
-	double n = event->n, conf = b->options->confidence, scale = b->tally.weight > 0 ? n / b->tally.weight : 0;
+	double n = event->n, conf = b->confidence, scale = b->tally.weight > 0 ? n / b->tally.weight : 0;
 	m->flags = 0;
+	m->imputed = m->tied_q = -1;
 	m->samples = b->tally.is_weighted ? count->weight * scale : count->weight;
 	m->share = n > 0 ? m->samples / n : 0;
 	m->truncated_elsewhere = cut * scale;
@@ -59,7 +67,7 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 		m->flags |= ROW_RUN_ONLY;
 		m->workload = m->run;
 	} else {
-		if (find_deff(b->tally.n, blocks, scale, m))
+		if (find_deff(b, blocks, scale, m))
 			m->flags |= ROW_TREND;
 		if (m->visits < FEW_VISITS || m->visits_outside < FEW_VISITS)
 			m->flags |= ROW_FEW;
@@ -76,12 +84,13 @@ static void choose_shown(const struct build *b, struct report_row *row)
 {
 	const struct report_event *event = b->event;
 	const struct row_measure *m = b->options->children ? &row->total : &row->self;
-	double missing = event->is_lossy ? event->missing : 0;
+	bool worst = event->is_lossy || (row->flags & ROW_TIED_LOSS) != 0;
+	double missing = worst ? event->missing : 0;
 	row->shown_is_run = (row->flags & (ROW_FEW | ROW_RUN_ONLY)) != 0;
 	if (row->shown_is_run)
-		row->shown = loss_bounds(m->samples, event->n, missing, 1, 0, b->options->confidence).outer;
+		row->shown = loss_bounds(m->samples, event->n, missing, 1, 0, b->confidence).outer;
 	else
-		row->shown = event->is_lossy ? m->worst_case : m->workload;
+		row->shown = worst ? m->worst_case : m->workload;
 }
 
 static void name_row(const struct build *b, const struct tally_row *from, struct report_row *row)
@@ -122,6 +131,19 @@ static bool is_same_count(const struct tally_count *self, const struct tally_cou
 	return self->weight == total->weight && self->runs == total->runs && self->starts == total->starts && self->ends == total->ends;
 }
 
+// What windows with loss say of the measure that orders the rows.
+static void tie_row(const struct build *b, const struct tie *tie, struct row_measure *m)
+{
+	static const double TIED_Q = 0.05;
+	m->imputed = b->tally.is_weighted ? -1 : tie->imputed;
+	m->tied_z = tie->z;
+	m->tied_q = tie->q;
+	if (tie->q < 0 || tie->q >= TIED_Q)
+		return;
+	m->flags |= ROW_TIED_LOSS;
+	m->supported = false;
+}
+
 static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 {
 	const struct tally_row *from = &b->tally.rows.data[id];
@@ -136,6 +158,8 @@ static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 		row->total = row->self; // a leaf: most functions are
 	else
 		measure(b, &from->total, total, cut, &row->total);
+	if (b->ties != NULL)
+		tie_row(b, &b->ties[id], b->options->children ? &row->total : &row->self);
 	row->flags = b->options->children ? row->total.flags : row->self.flags;
 	choose_shown(b, row);
 }
@@ -206,7 +230,7 @@ static void widen_ranks(struct report_event *event, size_t m, bool children)
 	qsort(hi, m, sizeof(*hi), by_double);
 	for (size_t i = 0; i < m; i++) {
 		struct report_row *row = &event->rows.data[i];
-		if (!event->is_lossy && !row->shown_is_run)
+		if (!event->is_lossy && !row->shown_is_run && (row->flags & ROW_TIED_LOSS) == 0)
 			continue;
 		const struct interval *w = children ? &row->total.worst_case : &row->self.worst_case;
 		size_t above = m - count_below(lo, m, nextafter(w->hi, 2)); // lo_j > hi_i
@@ -300,9 +324,24 @@ static void find_simultaneous(const struct build *b)
 	event->simultaneous_half_width = simultaneous_half_width(event->n / largest, b->options->confidence);
 }
 
+// With `simultaneous` all M functions seen, not the rows shown, share the error (Bonferroni): rows are chosen by the same data.
+static void find_confidence(struct build *b)
+{
+	size_t seen = 0;
+	for (size_t i = 0; i < b->tally.rows.count; i++) {
+		const struct tally_row *row = &b->tally.rows.data[i];
+		seen += (b->options->children ? row->total.weight : row->self.weight) > 0;
+	}
+	b->confidence = b->options->confidence;
+	if (b->options->simultaneous && seen > 1)
+		b->confidence = 1 - (1 - b->confidence) / (double)seen;
+	b->event->interval_confidence = b->confidence;
+}
+
 void build_rows(struct build *b)
 {
 	struct report_event *event = b->event;
+	find_confidence(b);
 	vec_reserve(&event->rows, b->tally.rows.count);
 	for (size_t i = 0; i < b->tally.rows.count; i++)
 		if (b->tally.rows.data[i].total.weight > 0)

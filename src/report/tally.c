@@ -171,6 +171,11 @@ static uint32_t set_of(struct tally *t, const struct profile_sample *sample)
 	return set;
 }
 
+const struct tally_set *tally_rows_of(struct tally *t, const struct profile_sample *sample)
+{
+	return &t->sets.data[set_of(t, sample)];
+}
+
 // ---------------------------------------------------------------- counting
 
 static size_t block_of(const struct tally *t, uint64_t time_ns)

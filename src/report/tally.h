@@ -88,6 +88,7 @@ enum stack_class stack_class_of(const struct profile_sample *sample);
 void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,
                  uint64_t from_ns, uint64_t to_ns);
 double tally_weight(const struct tally *tally, const struct profile_sample *sample); // what the sample counts
+const struct tally_set *tally_rows_of(struct tally *tally, const struct profile_sample *sample); // of a sample that was counted
 void tally_release(struct tally *tally);
 // Groups the cells by row, once; then the row's weights in each block can be asked for (arrays of TALLY_BLOCKS).
 void tally_sort_cells(struct tally *tally);

@@ -12,7 +12,7 @@ enum { FIRST_ROWS = 5, MIN_SAMPLES = 100 };
 const char *caveat_name(enum caveat_code code)
 {
 	static const char *const names[] = { "lost", "silent", "truncated", "unresolved", "multiplexed", "few_samples", "throttled", "cut_off",
-		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other" };
+		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss" };
 	return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "other";
 }
 
@@ -39,12 +39,19 @@ static void judge_loss(struct build *b)
 {
 	const struct report_event *e = b->event;
 	double lost = e->lost_share;
-	if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
-		ADD(b, CAVEAT_LOST, lost, lost > NO_RANKING_LOSS ? VERDICT_NO_RANKING : lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND,
-		    "lost %.0f samples (%s)", e->lost, percent(b, lost));
+	if (lost > NO_RANKING_LOSS)
+		ADD(b, CAVEAT_LOST, lost, VERDICT_NO_RANKING, "no ranking: loss %s", percent(b, lost));
+	else if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
+		ADD(b, CAVEAT_LOST, lost, lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND, "lost %.0f samples (%s)", e->lost, percent(b, lost));
 	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
 		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%s)"
 		    : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
+	// The kernel's timer of a task starts with one whole period: what ends before it was never sampled.
+	bool per_task = strcmp(profile_text(b->profile, b->profile->meta.scope), "events per task and CPU") == 0;
+	if (per_task && e->can_expect && e->source->period > 0 && e->silent >= SILENT_CARE * e->expected && e->expected > 0)
+		ADD(b, CAVEAT_SHORT_TASKS, e->silent / e->expected, VERDICT_SOUND,
+		    "with per-task events, tasks shorter than %.3g ms have no samples, and each starts with that long unsampled",
+		    (double)e->source->period / 1e6);
 	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
 	if (dropped > 0)
 		ADD(b, CAVEAT_DROPPED, dropped, dropped > NO_RANKING_LOSS ? VERDICT_NO_RANKING : dropped >= b->options->max_loss ? VERDICT_CARE
@@ -70,6 +77,9 @@ static void judge_samples(struct build *b)
 	if (e->multiplexed < MULTIPLEXED_CARE)
 		ADD(b, CAVEAT_MULTIPLEXED, e->multiplexed, e->multiplexed < MULTIPLEXED_REFUSED ? VERDICT_NO_RANKING : VERDICT_CARE,
 		    "shares from %s of the time", percent(b, e->multiplexed));
+	if (e->blocks_off > 0)
+		ADD(b, CAVEAT_MULTIPLEXED, (double)e->blocks_off, VERDICT_SOUND, "the event never ran in %zu of 20 parts of the recording: they are left out",
+		    e->blocks_off);
 	if (e->n < MIN_SAMPLES)
 		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 1 ? "%.0f sample" : "%.0f samples", e->n);
 }
@@ -88,6 +98,26 @@ static size_t first_rows(const struct report_event *e, const struct row_measure 
 		first[at] = m;
 	}
 	return count;
+}
+
+// Named is the row that lossy windows have most surely more of: it runs when samples are lost. The others' shares are wrong because of it.
+static void judge_ties(struct build *b, enum verdict at_least)
+{
+	const struct report_row *named = NULL;
+	for (size_t i = 0; i < b->event->rows.count; i++) {
+		const struct report_row *row = &b->event->rows.data[i];
+		if ((row->flags & ROW_TIED_LOSS) == 0)
+			continue;
+		double z = b->options->children ? row->total.tied_z : row->self.tied_z;
+		if (named == NULL || z > (b->options->children ? named->total.tied_z : named->self.tied_z))
+			named = row;
+	}
+	if (named == NULL)
+		return;
+	const char *name = named->keys[KEY_SYMBOL] != NULL ? named->keys[KEY_SYMBOL] : "a row";
+	b->event->tied_to = name;
+	b->event->tied_q = b->options->children ? named->total.tied_q : named->self.tied_q;
+	ADD(b, CAVEAT_TIED_LOSS, b->event->tied_q, at_least, "loss is tied to %s: naive share biased, use worst case", name);
 }
 
 static void judge_rows(struct build *b)
@@ -109,6 +139,7 @@ static void judge_rows(struct build *b)
 		ADD(b, CAVEAT_TREND, 0, VERDICT_CARE, "share drifts during the recording; interval is a lower bound");
 	if ((flags & ROW_ALIASING) != 0)
 		ADD(b, CAVEAT_RESONANCE, 0, VERDICT_CARE, "aliasing suspected");
+	judge_ties(b, (flags & ROW_TIED_LOSS) != 0 ? VERDICT_CARE : VERDICT_SOUND);
 }
 
 // Whether loops of usual lengths would be met at nearly the same phase for long: the period is near a simple multiple p/q of the loop's.

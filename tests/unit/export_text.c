@@ -174,12 +174,13 @@ static void test_bad(void)
 	}
 	vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns + 14010000000u, p.meta.start_ns + 15990000000u, 1333, 0, 0, false });
 	p.events.data[0].recorder_cpu_ns = 330000000;
+	p.meta.stack_bytes = 65528;
 	syn_account(&p, 1333, 46);
 	char *text = text_of(&p, report_defaults(), (struct export_input){ .rows = 20 });
 	is_golden("report-bad.txt", text);
 	ok(strstr(text, "\nverdict   CARE. ") != NULL, "CARE");
 	ok(strstr(text, "; LOST 1,333 (3.0%), +14 to +16 s\n") != NULL, "the loss and where it lies");
-	ok(strstr(text, "% TRUNCATED (deeper than the copy): a total is \"at least\"\n") != NULL, "truncated stacks");
+	ok(strstr(text, "% TRUNCATED (over 64 KB deep): a total is \"at least\"\n") != NULL, "truncated stacks");
 	ok(strstr(text, "\nrange     self % in these 30 s, whatever the lost samples were\n~         phases too long (") != NULL, "the range is this run's");
 	ok(strstr(text, "~     >=") != NULL, "totals are at least");
 	ok(strstr(text, "\nnext      without the gap: report --time +0,+14. Better: record ") != NULL, "what to do next");
@@ -227,6 +228,65 @@ static void test_refusals(void)
 	text = text_of(&p, report_defaults(), (struct export_input){ 0 });
 	ok(strstr(text, "NO RANKING: no samples") != NULL, "no samples");
 	free(text);
+	profile_release(&p);
+}
+
+static bool says(const struct profile *p, struct report_options options, struct export_input input, const char *words)
+{
+	char *text = text_of(p, options, input);
+	bool found = text != NULL && strstr(text, words) != NULL;
+	if (!found)
+		diag("no '%s' in: %s", words, text != NULL ? text : "(nothing)");
+	free(text);
+	return found;
+}
+
+// The words of a refusal are fixed: scripts look for them.
+static void test_refusal_words(void)
+{
+	static const struct share shares[] = { { "a", "app", 0.6 }, { "b", "app", 0.4 } };
+	struct report_options options = report_defaults();
+	struct export_input wide = { .wide = true }, narrow = { 0 };
+	struct profile p;
+	syn_init(&p, 1);
+	draw(&p, shares, 2, 0, 60, 1);
+	syn_account(&p, 0, 0);
+	ok(says(&p, options, wide, "run only") && says(&p, options, narrow, "run only") && says(&p, options, (struct export_input){ .explain = "a" }, "run only"),
+	   "run only, in either layout and explained");
+	syn_account(&p, 40, 0);
+	ok(says(&p, options, wide, "NO RANKING: loss 40.0%"), "no ranking: loss x %%");
+	struct report r;
+	ok(report_build(&r, &p, &options, NULL), "built");
+	bool said = false;
+	for (size_t i = 0; i < r.events.data[0].caveats.count; i++)
+		said |= strcmp(r.events.data[0].caveats.data[i].text, "no ranking: loss 40.0%") == 0;
+	ok(said, "and so says the caveat");
+	report_release(&r);
+	profile_release(&p);
+
+	syn_init(&p, 20); // b in five stretches; c grows
+	uint32_t a = syn_stack(&p, syn_function(&p, "a", "app"), PROFILE_NONE), b = syn_stack(&p, syn_function(&p, "b", "app"), PROFILE_NONE);
+	uint32_t c = syn_stack(&p, syn_function(&p, "c", "app"), PROFILE_NONE);
+	for (int i = 0; i < 10000; i++)
+		syn_sample(&p, i * 0.002, fmod(i * 0.002, 4) > 3.5 ? b : uniform() < i * 0.002 / 40 ? c : a, 1);
+	syn_account(&p, 0, 0);
+	ok(says(&p, options, wide, "~ too few visits (5): record longer or repeat runs") && says(&p, options, narrow, "too few visits (5)"), "too few visits (v)");
+	ok(says(&p, options, wide, "^ share drifts during the recording; interval is a lower bound") && says(&p, options, narrow, "share drifts"), "share drifts");
+	options.simultaneous = true;
+	ok(says(&p, options, wide, "all 3 intervals hold together, 95%") && says(&p, options, narrow, "for all 3 functions at once"), "--simultaneous says what it is");
+	options.simultaneous = false;
+	profile_release(&p);
+
+	syn_init(&p, 60); // samples are lost while d runs
+	uint32_t d = syn_stack(&p, syn_function(&p, "d", "app"), PROFILE_NONE), rest = syn_stack(&p, syn_function(&p, "rest", "app"), PROFILE_NONE);
+	for (int i = 0; i < 30000; i++)
+		syn_sample(&p, i * 0.002, fmod(i * 0.002, 4) >= 3.25 && fmod(i * 0.002, 4) < 3.75 && uniform() < 0.5 ? d : rest, 1);
+	for (uint64_t w = 0; w < 15; w++)
+		vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns + w * 4000000000u + 3300000000u, p.meta.start_ns + w * 4000000000u + 3500000000u, 8, 0, 0, false });
+	syn_account(&p, 120, 0);
+	ok(says(&p, options, wide, "* loss tied to this row: worst case shown") && says(&p, options, wide, "; tied to: d (q = ")
+	   && says(&p, options, narrow, "loss is tied to d: naive share biased, use worst case"), "loss tied to a row");
+	ok(says(&p, options, (struct export_input){ .explain = "d" }, "loss is tied to this row (q = "), "and explained");
 	profile_release(&p);
 }
 
@@ -282,6 +342,7 @@ int main(void)
 	test_clean();
 	test_bad();
 	test_refusals();
+	test_refusal_words();
 	test_idle_and_names();
 	return tap_done();
 }
