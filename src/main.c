@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,7 +74,6 @@ int main(int argc, char **argv)
 {
 	hold_standard_streams();
 	set_allocator();
-	unsetenv("DEBUGINFOD_URLS"); // libdwfl would go to the network by itself
 	const char *name = argc >= 2 ? argv[1] : "help";
 	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
 		name = "version";

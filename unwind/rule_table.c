@@ -226,7 +226,7 @@ static struct unwind_rule find_in_rows(const struct rule_row *rows, size_t count
 }
 
 static struct unwind_rule find_in_table(struct unwind_image *image, struct rule_table *table, uint32_t at,
-                                        struct unwind_counters *counters)
+                                        struct unwind_counters *counters, uint32_t *end)
 {
 	size_t i = search(table->fdes, table->fde_count, at);
 
@@ -234,22 +234,34 @@ static struct unwind_rule find_in_table(struct unwind_image *image, struct rule_
 		return (struct unwind_rule){ 0 };
 	if (table->compiled[i].count == 0 && !compile(image, table, i, counters)) {
 		rule_index_scan(image, table);
-		return find_in_table(image, table, at, counters); // no longer from the header: once only
+		return find_in_table(image, table, at, counters, end); // no longer from the header: once only
 	}
 	struct fde_rows rows = table->compiled[i];
+	*end = table->rows.data[rows.first + rows.count - 1].start;
 	return find_in_rows(&table->rows.data[rows.first], rows.count, at);
+}
+
+struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters, uint64_t *end)
+{
+	uint64_t at = vaddr - image->base;
+	struct unwind_rule rule = { 0 };
+	uint32_t fde_end = 0;
+
+	*end = vaddr;
+	if (vaddr < image->base || at >= UINT32_MAX)
+		return rule;
+	for (size_t i = 0; i < image->table_count && rule.kind == RULE_NONE; i++)
+		rule = find_in_table(image, &image->tables[i], (uint32_t)at, counters, &fde_end);
+	if (rule.kind != RULE_NONE)
+		*end = image->base + fde_end;
+	return rule;
 }
 
 struct unwind_rule rule_table_find(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters)
 {
-	uint64_t at = vaddr - image->base;
-	struct unwind_rule rule = { 0 };
+	uint64_t end;
 
-	if (vaddr < image->base || at >= UINT32_MAX)
-		return rule;
-	for (size_t i = 0; i < image->table_count && rule.kind == RULE_NONE; i++)
-		rule = find_in_table(image, &image->tables[i], (uint32_t)at, counters);
-	return rule;
+	return rule_table_find_to(image, vaddr, counters, &end);
 }
 
 struct row_wanted {

@@ -74,7 +74,8 @@ static void start_generation(struct unwinder *unwinder, uint64_t generation)
 }
 
 // musl's signal trampoline has no CFI; the byte before it, where a return address is looked up, may even belong to another
-// function. So wherever no CFI calls itself a signal frame, the code at the return address itself is looked at.
+// function. So where the return address is not inside the function whose CFI the byte before it has, the code there is looked at.
+// Inside it is not: that would read a page of text, most often from the page cache, for every call.
 static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *map, uint64_t lookup, uint8_t kind)
 {
 	struct unwind_image *image = map->image;
@@ -83,9 +84,9 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 
 	if (image->arch != arch)
 		return (struct unwind_rule){ 0 };
-	struct unwind_rule rule = rule_table_find(image, lookup - map->bias, &walk->unwinder->counters);
-	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0) {
-		uint64_t vaddr = lookup + 1 - map->bias;
+	uint64_t vaddr = lookup + 1 - map->bias, fde_end;
+	struct unwind_rule rule = rule_table_find_to(image, lookup - map->bias, &walk->unwinder->counters, &fde_end);
+	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0 && vaddr >= fde_end) {
 		for (size_t size = UNWIND_CODE_BYTES; size >= 7; size--) {
 			if (!image_at_vaddr(image->image, vaddr, size, &code))
 				continue;

@@ -1,6 +1,6 @@
 // perfsample --version: version, libraries with versions, features.
-#include <elfutils/libdwfl.h>
 #include <jansson.h>
+#include <lzma.h>
 #include <stdio.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -25,7 +25,7 @@ static int run(int argc, char **argv)
 	(void)argc, (void)argv;
 	struct buf out = { 0 };
 	buf_printf(&out, "perfsample %s\n", PERFSAMPLE_VERSION);
-	buf_printf(&out, "libraries: elfutils %s, zlib %s, zstd %s, jansson %s\n", dwfl_version(NULL), zlibVersion(), ZSTD_versionString(),
+	buf_printf(&out, "libraries: zlib %s, zstd %s, lzma %s, jansson %s\n", zlibVersion(), ZSTD_versionString(), lzma_version_string(),
 	           jansson_version_str());
 	buf_string(&out, "events:    ");
 	LIST_NAMES(&out, event_sources);

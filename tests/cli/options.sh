@@ -5,7 +5,7 @@
 ps --version
 is $status 0 "--version answers 0"
 like "$out" '^perfsample [0-9]+\.[0-9]+' "--version names program and version"
-like "$out" 'libraries: elfutils [0-9.]+, zlib [0-9.]+, zstd [0-9.]+, jansson [0-9.]+' "--version names libraries with versions"
+like "$out" 'libraries: zlib [0-9.]+, zstd [0-9.]+, lzma [0-9.]+, jansson [0-9.]+' "--version names libraries with versions"
 like "$out" 'x86_64' "--version names what was built in"
 ps
 is "$status/${out:0:6}" "2/usage:" "no command: usage, status 2"
