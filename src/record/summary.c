@@ -7,6 +7,7 @@
 #include "base/escape.h"
 
 enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
+enum { RANKABLE = 100 };            // samples; the verdict of a report is NO RANKING below
 
 // 60,150
 static const char *grouped(uint64_t value, char text[32])
@@ -101,7 +102,7 @@ static double bad_stacks(const struct summary *summary, uint64_t count)
 bool summary_is_sound(const struct summary *summary)
 {
 	const struct summary_event *event = main_event(summary);
-	return event->taken > 0 && summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
+	return event->taken >= RANKABLE && summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
 	       bad_stacks(summary, summary->truncated + summary->failed) < 0.05;
 }
 
@@ -148,8 +149,11 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 {
 	const struct summary_event *event = main_event(summary);
 	char a[32], b[32];
-	if (event->taken == 0) {
-		buf_string(text, "CARE: no sample was taken: the target used less CPU time than one period");
+	if (event->taken < RANKABLE) {
+		if (event->taken == 0)
+			buf_string(text, "CARE: no sample was taken: the target used less CPU time than one period");
+		else
+			buf_printf(text, "CARE: %s sample%s: below %d nothing can be ranked", grouped(event->taken, a), event->taken == 1 ? "" : "s", RANKABLE);
 		paragraph(out, text);
 	}
 	if (summary_lost_share(summary) > 0) {
