@@ -24,6 +24,7 @@ struct export_input {
 	size_t first_sample, sample_count; // script: a slice, so that long outputs are written in pieces; count 0: all
 	const char *explain;               // text: the row to explain, or NULL
 	const char *fields;                // script's -F, or NULL
+	bool merge_threads;                // speedscope: one profile instead of one a thread
 };
 
 struct exporter {
@@ -31,6 +32,7 @@ struct exporter {
 	const char *extension;   // "svg", "json", …
 	const char *description; // one line for --help
 	bool needs_report;
+	bool is_gzipped;         // its readers expect gzip whatever the file's name is; who writes the bytes packs them
 	bool (*write)(const struct export_input *input, struct buf *out, struct err *err);
 };
 extern const struct exporter *const exporters[]; // NULL-terminated, generated
