@@ -76,11 +76,12 @@ static bool export(struct choices *c, struct profile *profile, struct err *err)
 	options.filter = c->selection.filter; // borrowed
 	options.inlines = c->selection.load.inlines;
 	options.idle = c->input.idle;
-	c->input.profile = profile;
-	c->input.filter = &c->selection.filter;
-	c->input.inlines = c->selection.load.inlines;
-	c->input.report = &report;
-	bool is_done = report_build(&report, profile, &options, err) && c->exporter->write(&c->input, &out, err) && put(c, &out, err);
+	struct export_input input = c->input;
+	input.profile = profile;
+	input.filter = &c->selection.filter;
+	input.inlines = c->selection.load.inlines;
+	input.report = &report;
+	bool is_done = report_build(&report, profile, &options, err) && c->exporter->write(&input, &out, err) && put(c, &out, err);
 	if (is_done && strcmp(c->output, "-") != 0)
 		log_info("wrote %s", c->output);
 	report_release(&report);

@@ -245,7 +245,8 @@ static double median_distance(const struct export_input *input, const struct exp
 	double median = 0;
 	if (distances.count > 0) {
 		qsort(distances.data, distances.count, sizeof(*distances.data), compare_u64);
-		median = (double)distances.data[distances.count / 2];
+		size_t middle = distances.count / 2;
+		median = (double)distances.data[middle];
 	}
 	vec_release(&distances);
 	return median;
