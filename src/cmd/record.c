@@ -78,9 +78,7 @@ static void add_loss(struct summary *summary, const struct session_facts *facts)
 			summary->lost_from_s = (double)s;
 		summary->lost_to_s = (double)s + 1;
 	}
-	summary->loss_reason = facts->priority == PRIORITY_FIFO ? "the ring was full before the recorder could run" :
-		facts->priority == PRIORITY_NICE ? "the recorder was not scheduled (nice -20, no real-time priority: needs root or CAP_SYS_NICE)" :
-		"the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)";
+	summary->loss_reason = drain_priority_loss_text(facts->priority);
 }
 
 static void add_decisions(struct summary *summary, const struct session_facts *facts)

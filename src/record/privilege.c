@@ -36,15 +36,31 @@ enum drain_priority privilege_drain_priority(int wanted_rt)
 
 const char *drain_priority_text(enum drain_priority priority)
 {
+	// With CONFIG_RT_GROUP_SCHED a capable thread is refused all the same in a cgroup without a share of real time (sched_rt_can_attach(),
+	// Documentation/scheduler/sched-rt-group.rst).
+	bool capable = privilege_has_capability(CAP_SYS_NICE);
+
 	switch (priority) {
 	case PRIORITY_FIFO:
 		return "real-time priority";
 	case PRIORITY_NICE:
-		return "nice -20 (no real-time priority: needs root or CAP_SYS_NICE)";
+		return capable ? "nice -20 (no real-time priority: the cgroup's cpu.rt_runtime_us is 0)"
+			       : "nice -20 (no real-time priority: needs root or CAP_SYS_NICE)";
 	case PRIORITY_NORMAL:
 		break;
 	}
-	return "ordinary priority (no real-time priority: needs root or CAP_SYS_NICE)";
+	return capable ? "ordinary priority (no real-time priority: the cgroup's cpu.rt_runtime_us is 0)"
+		       : "ordinary priority (no real-time priority: needs root or CAP_SYS_NICE)";
+}
+
+const char *drain_priority_loss_text(enum drain_priority priority)
+{
+	bool capable = privilege_has_capability(CAP_SYS_NICE);
+
+	if (priority == PRIORITY_FIFO)
+		return "the ring was full before the recorder could run";
+	return capable ? "the recorder was not scheduled (no real-time priority: the cgroup's cpu.rt_runtime_us is 0)"
+		       : "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)";
 }
 
 unsigned drain_priority_delay_ms(enum drain_priority priority)

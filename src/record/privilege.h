@@ -11,7 +11,8 @@
 enum drain_priority { PRIORITY_FIFO, PRIORITY_NICE, PRIORITY_NORMAL };
 // For the calling thread: SCHED_FIFO 1 (or `wanted_rt` > 0), else nice -20, else nothing. SCHED_RESET_ON_FORK is set.
 enum drain_priority privilege_drain_priority(int wanted_rt);
-const char *drain_priority_text(enum drain_priority priority); // "real-time priority", …
+const char *drain_priority_text(enum drain_priority priority); // "real-time priority", …; otherwise with what refuses it
+const char *drain_priority_loss_text(enum drain_priority priority); // why samples were lost: "the recorder was not scheduled (…)"
 unsigned drain_priority_delay_ms(enum drain_priority priority); // the delay a ring must bear: 20, 50, 100
 
 // Raises the soft RLIMIT_NOFILE (and the hard one where allowed) to `need`; returns what was got. *before: the soft limit as it was.
