@@ -22,6 +22,9 @@ struct search {
 static bool for_each_directory(struct search *search, bool (*visit)(struct search *search, const char *directory))
 {
 	const char *symfs = search->options->symfs != NULL ? search->options->symfs : "";
+	for (const char *const *dir = search->options->more_debug_dirs; dir != NULL && *dir != NULL; dir++)
+		if (visit(search, *dir))
+			return true;
 	if (search->options->debug_dirs != NULL) {
 		for (const char *const *dir = search->options->debug_dirs; *dir != NULL; dir++)
 			if (visit(search, *dir))

@@ -59,6 +59,19 @@ const char *symbol_missing_text(enum symbol_missing missing)
 
 // ---------------------------------------------------------------- options and images
 
+static const char *const *copy_list(struct arena *arena, const char *const *list)
+{
+	size_t n = 0;
+	if (list == NULL)
+		return NULL;
+	while (list[n] != NULL)
+		n++;
+	const char **copy = arena_alloc(arena, (n + 1) * sizeof(*copy));
+	for (size_t i = 0; i < n; i++)
+		copy[i] = arena_string(arena, list[i], strlen(list[i]));
+	return copy;
+}
+
 static void copy_options(struct symbolizer *s, const struct symbolizer_options *options)
 {
 	s->options = *options;
@@ -66,15 +79,8 @@ static void copy_options(struct symbolizer *s, const struct symbolizer_options *
 		s->options.symfs = arena_string(&s->arena, options->symfs, strlen(options->symfs));
 	if (options->kallsyms_path != NULL)
 		s->options.kallsyms_path = arena_string(&s->arena, options->kallsyms_path, strlen(options->kallsyms_path));
-	if (options->debug_dirs != NULL) {
-		size_t n = 0;
-		while (options->debug_dirs[n] != NULL)
-			n++;
-		const char **dirs = arena_alloc(&s->arena, (n + 1) * sizeof(*dirs));
-		for (size_t i = 0; i < n; i++)
-			dirs[i] = arena_string(&s->arena, options->debug_dirs[i], strlen(options->debug_dirs[i]));
-		s->options.debug_dirs = dirs;
-	}
+	s->options.debug_dirs = copy_list(&s->arena, options->debug_dirs);
+	s->options.more_debug_dirs = copy_list(&s->arena, options->more_debug_dirs);
 }
 
 struct symbolizer *symbolizer_new(const struct symbolizer_options *options)

@@ -57,6 +57,7 @@ struct symbolizer_options {
 	bool lines;             // file and line even without inlines
 	const char *symfs;      // prefix for every path, or NULL
 	const char *const *debug_dirs; // NULL-terminated; NULL: /usr/lib/debug and ~/.debug
+	const char *const *more_debug_dirs; // NULL-terminated, asked before those; or NULL
 	bool use_host_files;    // false: only what is given (names from inside the recording)
 	bool no_lines;          // with inlines: the chains' names alone, which spares reading line tables (folded stacks need no lines)
 	bool no_cache;          // keep no decompressed debug sections in the user's cache directory (section_cache.h)

@@ -52,9 +52,10 @@ static void add_addr(struct name_image *image, uint64_t image_addr, const struct
 	vec_push(&image->addrs, addr);
 }
 
-struct symbolizer *record_names(struct names *names, const struct session *session, double time_limit_s)
+struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how)
 {
-	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true };
+	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true,
+	                                      .no_cache = how->no_cache, .more_debug_dirs = how->debug_dirs };
 	struct symbolizer *symbolizer = symbolizer_new(&options);
 	const struct sampled *sampled = session_sampled(session);
 	size_t count = sampled->addrs.count;
@@ -76,7 +77,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 	for (size_t i = 0; i < count; i++)
 		if (queries.data[i].image != UINT32_MAX)
 			vec_push(&known, queries.data[i]);
-	symbolizer_resolve(symbolizer, known.data, known.count, time_limit_s);
+	symbolizer_resolve(symbolizer, known.data, known.count, how->time_limit_s);
 	vec_release(&known);
 
 	struct name_image *to = NULL;

@@ -6,7 +6,13 @@
 #include "record/session.h"
 #include "symbols/symbolizer.h"
 
+struct record_names_options {
+	double time_limit_s;
+	bool no_cache;                 // of decompressed debug sections
+	const char *const *debug_dirs; // NULL-terminated, before the usual ones; or NULL
+};
+
 // Fills names->images. Strings live as long as the symbolizer, which the caller frees after the names were written.
-struct symbolizer *record_names(struct names *names, const struct session *session, double time_limit_s);
+struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how);
 
 #endif

@@ -14,7 +14,8 @@
 enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
 	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL, OPT_INHERIT, OPT_DRY_RUN,
-	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_NOTHING,
+	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR,
+	OPT_NOTHING,
 };
 
 const struct option record_option_table[] = {
@@ -42,6 +43,8 @@ const struct option record_option_table[] = {
 	{ 0, "summary", "FILE", "the closing summary as JSON (perfsample-record/1)", 0, OPT_SUMMARY, NULL, "file" },
 	{ 0, "symbols", NULL, "write names into the file when sampling has ended (the default)", OPTION_NEGATABLE, OPT_SYMBOLS, NULL, NULL },
 	{ 0, "symbol-time", "S", "seconds that looking up names may take (default 10)", OPTION_EXPERT, OPT_SYMBOL_TIME, NULL, NULL },
+	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, OPT_DEBUG_DIR, NULL, "file" },
+	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, OPT_CACHE, NULL, NULL },
 	{ 0, "duration", "TIME", "stop after so long: 30s, 5m; a bare number is seconds", 0, OPT_DURATION, "Limits", NULL },
 	{ 'D', "delay", "MS", "start sampling after so many milliseconds", 0, OPT_DELAY, NULL, NULL },
 	{ 0, "max-size", "SIZE", "end cleanly when the file has this size", 0, OPT_MAX_SIZE, NULL, NULL },
@@ -312,6 +315,12 @@ static bool take(struct record_options *options, const struct option_value *valu
 	case OPT_MMAP: return take_mmap(session, value, err);
 	case OPT_STRICT: options->strict = true; return true;
 	case OPT_SYMBOLS: session->want_names = !value->negated; return true;
+	case OPT_CACHE: options->no_cache = value->negated; return true;
+	case OPT_DEBUG_DIR:
+		options->debug_dirs.count -= options->debug_dirs.count > 0; // its NULL
+		vec_push(&options->debug_dirs, value->value);
+		vec_push(&options->debug_dirs, NULL);
+		return true;
 	case OPT_ALL_USER: session->all_user = true; return true;
 	case OPT_ALL_KERNEL: session->all_kernel = true; return true;
 	case OPT_DRY_RUN: options->dry_run = true; return true;
@@ -386,4 +395,5 @@ void record_options_release(struct record_options *options)
 		free(options->owned.data[i]);
 	vec_release(&options->owned);
 	vec_release(&options->warnings);
+	vec_release(&options->debug_dirs);
 }

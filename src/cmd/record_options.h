@@ -16,6 +16,8 @@ struct record_options {
 	double max_loss;             // 0.01
 	double symbol_time_s;
 	bool strict, dry_run;
+	VEC(const char *) debug_dirs; // ends with NULL once there is one
+	bool no_cache;
 };
 
 extern const struct option record_option_table[];

@@ -7,12 +7,13 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/report_missing.h"
 #include "cmd/select.h"
 #include "export/exporter.h"
 
 enum id {
 	ID_FORMAT = 1, ID_SORT, ID_CHILDREN, ID_CONFIDENCE, ID_CALLS, ID_LIMIT, ID_TOP, ID_FIELDS, ID_WIDE, ID_IDLE, ID_MAX_LOSS, ID_STRICT,
-	ID_EXPLAIN, ID_COLOR, ID_SIMULTANEOUS, ID_PERF,
+	ID_EXPLAIN, ID_MISSING, ID_COLOR, ID_SIMULTANEOUS, ID_PERF,
 };
 
 static const struct option options[] = {
@@ -28,6 +29,7 @@ static const struct option options[] = {
 	{ 'F', "fields", "COLUMNS", "these columns alone: rank,self,range,total,samples,run,workload,worst_case,\ndeff,visits,flags", 0, ID_FIELDS, NULL, NULL },
 	{ 0, "wide", NULL, "every interval beside its row, however narrow the terminal", 0, ID_WIDE, NULL, NULL },
 	{ 0, "explain", "SYMBOL", "all that is known of one function's figures", 0, ID_EXPLAIN, NULL, NULL },
+	{ 0, "missing", NULL, "instead: which files keep samples without names, why, and the package or setting that would help", 0, ID_MISSING, NULL, NULL },
 	{ 0, "idle", NULL, "show idle samples as rows", 0, ID_IDLE, NULL, NULL },
 	{ 0, "color", "WHEN", "auto, always or never", OPTION_OPTIONAL, ID_COLOR, NULL, "auto|always|never" },
 	SELECT_SAMPLE_OPTIONS,
@@ -66,7 +68,7 @@ struct choices {
 	const char *format, *explain;
 	struct buf fields;
 	enum color_mode color;
-	bool wide, strict;
+	bool wide, strict, missing;
 };
 
 static const char *const key_words[] = { "symbol", "dso", "comm", "pid", "tid", "cpu", "srcline", "event", "cgroup", NULL };
@@ -219,6 +221,7 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	case ID_FIELDS: return set_fields(c, v);
 	case ID_WIDE: return c->wide = true;
 	case ID_EXPLAIN: return c->explain = v->value, true;
+	case ID_MISSING: return c->missing = true;
 	case ID_IDLE: return c->report.idle = true;
 	case ID_COLOR: return set_color(c, v, err);
 	case ID_STRICT: return c->strict = true;
@@ -323,6 +326,17 @@ static bool write_report(const struct choices *c, const struct exporter *exporte
 	return good;
 }
 
+static bool write_missing(const struct choices *c, const struct profile *profile, struct err *err)
+{
+	struct buf out = { 0 };
+	report_missing(profile, &c->selection.filter, c->format, &out);
+	if (strcmp(c->format, "text") == 0)
+		output_page(count_lines(&out));
+	bool good = output_write(out.data, out.size, err);
+	buf_release(&out);
+	return good;
+}
+
 // What --strict does not let pass.
 static bool is_honest(const struct report *report, struct err *err)
 {
@@ -351,7 +365,9 @@ static bool run_choices(struct choices *c, struct err *err)
 	struct profile profile;
 	struct report report = { 0 };
 	bool good = select_load(&c->selection, &profile, err);
-	if (good) {
+	if (good && c->missing) {
+		good = write_missing(c, &profile, err);
+	} else if (good) {
 		c->report.filter = c->selection.filter;
 		c->report.inlines = c->selection.load.inlines;
 		good = report_build(&report, &profile, &c->report, err) && write_report(c, exporter, &report, err);

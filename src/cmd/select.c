@@ -19,6 +19,7 @@ void select_release(struct selection *selection)
 	value_words_free(selection->comms, selection->comm_count);
 	value_words_free(selection->dsos, selection->dso_count);
 	value_words_free(selection->symbols, selection->symbol_count);
+	vec_release(&selection->debug_dirs);
 	vec_release(&selection->filter.pids);
 	vec_release(&selection->filter.tids);
 	vec_release(&selection->filter.cpus);
@@ -64,6 +65,15 @@ bool select_take(struct selection *s, const struct option_value *value, struct e
 		return true;
 	case SELECT_SYMFS:
 		s->load.symfs = value->value;
+		return true;
+	case SELECT_CACHE:
+		s->load.no_cache = value->negated;
+		return true;
+	case SELECT_DEBUG_DIR:
+		s->debug_dirs.count -= s->debug_dirs.count > 0; // its NULL
+		vec_push(&s->debug_dirs, value->value);
+		vec_push(&s->debug_dirs, NULL);
+		s->load.debug_dirs = s->debug_dirs.data;
 		return true;
 	case SELECT_JOBS:
 		if (!value_u64(value->value, 1, 1024, value->spelled, &jobs, err))

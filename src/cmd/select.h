@@ -10,7 +10,7 @@
 
 enum select_id {
 	SELECT_INPUT = 1000, SELECT_SALVAGE, SELECT_INLINE, SELECT_DEMANGLE, SELECT_SYMFS, SELECT_JOBS, SELECT_COMMS, SELECT_DSOS, SELECT_SYMBOLS,
-	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE,
+	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE, SELECT_CACHE, SELECT_DEBUG_DIR,
 };
 
 // From which recording, and how names are found.
@@ -19,7 +19,10 @@ enum select_id {
 	{ 0, "inline", NULL, "show inlined functions as frames of their own (the default)", OPTION_NEGATABLE, SELECT_INLINE, NULL, NULL }, \
 	{ 0, "demangle", NULL, "show C++ and Rust names as they are written (the default)", OPTION_NEGATABLE, SELECT_DEMANGLE, NULL, NULL }, \
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL }, \
-	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" }, \
+	{ 0, "symfs", "DIR", "look for binaries, and for debug files in the usual places, below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" }, \
+	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, SELECT_DEBUG_DIR, NULL, "file" }, \
+	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, \
+	  SELECT_CACHE, NULL, NULL }, \
 	{ 0, "jobs", "N", "threads that look up names (default: one a CPU)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL }
 // Which of its samples.
@@ -38,6 +41,7 @@ enum select_id {
 struct selection {
 	struct load_options load;
 	struct report_filter filter; // borrows from the lists below
+	VEC(const char *) debug_dirs; // ends with NULL once there is one
 	const char *time;            // not resolved yet: that needs the recording's start and end
 	char **comms, **dsos, **symbols;
 	size_t comm_count, dso_count, symbol_count;

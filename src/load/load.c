@@ -296,8 +296,8 @@ static bool replay(struct loader *loader, struct err *err)
 static struct symbolizer_options symbolizer_options(const struct load_options *options)
 {
 	return (struct symbolizer_options){ .demangle = options->demangle, .inlines = options->inlines, .lines = !options->no_lines,
-	                                    .symfs = options->symfs, .debug_dirs = options->debug_dirs, .use_host_files = true,
-	                                    .no_lines = options->no_lines };
+	                                    .symfs = options->symfs, .more_debug_dirs = options->debug_dirs, .use_host_files = true,
+	                                    .no_lines = options->no_lines, .no_cache = options->no_cache };
 }
 
 static int by_time(const void *a, const void *b)

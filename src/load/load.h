@@ -13,9 +13,10 @@ struct load_options {
 	bool inlines, demangle;
 	bool symbols;        // false: addresses only
 	const char *symfs;
-	const char *const *debug_dirs;
+	const char *const *debug_dirs; // NULL-terminated, asked before the usual ones; or NULL
 	unsigned jobs;       // 0: as many as CPUs
 	double symbol_time_s; // 0: no limit
+	bool no_cache;        // keep no decompressed debug sections on disk
 	bool no_lines;        // names alone: folded stacks need no lines
 };
 // What the commands' defaults are.

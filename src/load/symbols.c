@@ -230,6 +230,21 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 	frame->line_count = (uint32_t)profile->chains.count - frame->first_line;
 }
 
+// What the images were resolved with goes into the profile.
+static void keep_status(struct symbols *symbols)
+{
+	struct profile *profile = symbols->loader->profile;
+	for (size_t i = 0; symbols->symbolizer != NULL && i < profile->dsos.count; i++) {
+		if (symbols->images.data[i] == PROFILE_NONE)
+			continue;
+		struct symbol_image_status status = symbolizer_image_status(symbols->symbolizer, symbols->images.data[i]);
+		struct profile_dso *row = &profile->dsos.data[i];
+		row->missing = (uint8_t)status.missing;
+		row->file = status.file != NULL ? intern_string(&profile->names, status.file) : 0;
+		row->debug_file = status.debug_file != NULL ? intern_string(&profile->names, status.debug_file) : 0;
+	}
+}
+
 void load_symbols(struct loader *loader)
 {
 	const struct load_options *options = loader->options;
@@ -266,6 +281,7 @@ void load_symbols(struct loader *loader)
 	}
 	for (size_t i = 0; i < profile->frames.count; i++)
 		name_frame(&symbols, (uint32_t)i);
+	keep_status(&symbols);
 	hash_map_release(&symbols.by_addr);
 	vec_release(&symbols.images);
 	symbolizer_free(symbols.symbolizer);

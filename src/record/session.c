@@ -226,6 +226,15 @@ static bool take_signal(struct session *session)
 	return ends;
 }
 
+static bool is_watchable(const struct session *session)
+{
+	const struct target *target = &session->target;
+	for (size_t i = 0; i < target->watch.count; i++)
+		if (target->watch.data[i] < 0)
+			return false;
+	return target->kind != TARGET_TIDS && (!target->has_child || target->child.pidfd >= 0);
+}
+
 static bool all_gone(struct session *session, struct pollfd *watched, size_t count)
 {
 	size_t left = 0;
@@ -234,16 +243,8 @@ static bool all_gone(struct session *session, struct pollfd *watched, size_t cou
 			watched[i].fd = -1 - watched[i].fd; // poll(2) skips negative ones
 		left += watched[i].fd >= 0;
 	}
-	return left == 0 && target_is_gone(&session->target);
-}
-
-static bool is_watchable(const struct session *session)
-{
-	const struct target *target = &session->target;
-	for (size_t i = 0; i < target->watch.count; i++)
-		if (target->watch.data[i] < 0)
-			return false;
-	return target->kind != TARGET_TIDS && (!target->has_child || target->child.pidfd >= 0);
+	// A pidfd is readable once the whole thread group has ended; what waits to be reaped still stands in /proc, and nothing would wake us then.
+	return left == 0 && ((count > 0 && is_watchable(session)) || target_is_gone(&session->target));
 }
 
 static int wait_ms(const struct session *session, uint64_t deadline_ns, bool watchable)
