@@ -45,6 +45,9 @@ static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 		return NO_CALL;
 	if (map->image == NULL || !code_at(map, ra, 2, UNWIND_CALL_BYTES, true, &code))
 		return UNKNOWN;
+	// Nothing calls runtime.goexit: a new goroutine finds its address on its stack, and returns there.
+	if (map->image->stops.count > 0 && rule_table_stop(map->image, ra - 1 - map->bias).kind == RULE_ROOT)
+		return POSSIBLE;
 	if (!walk->arch->is_call(code.end, bytes_left(&code), &distance))
 		return NO_CALL;
 	uint64_t target = ra + (uint64_t)distance;

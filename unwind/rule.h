@@ -22,6 +22,7 @@ enum rule_flag {
 	RULE_SIGNAL = 0x20,     // the caller was interrupted, it did not call
 	RULE_FP_AT_BASE = 0x40, // fp_off counts from the base register, not from the CFA
 	RULE_RA_AT_BASE = 0x80,
+	RULE_ELSEWHERE = 0x40,  // with RULE_ROOT: this stack ends here, the calls go on on another one that we have no copy of
 };
 #define RULE_CFA_LIMIT (1 << 23)
 

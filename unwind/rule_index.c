@@ -7,6 +7,7 @@
 #include "unwind/rule_table.h"
 
 enum { HDR_VERSION = 1, HDR_TABLE_DATAREL_SDATA4 = 0x3b, HDR_OMIT = 0xff }; // LSB 5.0 Core, 10.6.2
+enum { MAX_INFLATED_BYTES = 256 << 20 }; // of a compressed .debug_frame: 32 bytes for each of 8 million functions
 
 bool rule_index_fde(struct rule_table *table, size_t offset, struct cfi_fde *fde)
 {
@@ -199,20 +200,51 @@ static void fault_in(struct bytes data)
 		(void)*(const volatile uint8_t *)(data.start + at);
 }
 
+// What the section would take of memory, told by its compression header (gABI, "Compressed Sections"; .zdebug_: "ZLIB", then the size,
+// big-endian).
+static uint64_t inflated_bytes(const struct image *image, const struct image_section *section, struct bytes raw)
+{
+	uint64_t size = 0;
+
+	if ((section->flags & SHF_COMPRESSED) != 0) {
+		bytes_skip(&raw, image->is_64 ? 8 : 4);
+		return image->is_64 ? bytes_u64(&raw) : bytes_u32(&raw);
+	}
+	if (section->name[1] != 'z')
+		return 0;
+	bytes_skip(&raw, 4);
+	for (int i = 0; i < 8; i++)
+		size = size << 8 | bytes_u8(&raw);
+	return size;
+}
+
+// .debug_frame is for debuggers, so linkers compress it (Go's does unless told not to). Inflated here, once, where images are opened; how it
+// fails does not matter: the image then has none.
+static bool find_debug_frame(const struct image *image, struct rule_table *table)
+{
+	const struct image_section *section = image_find_section(image, ".debug_frame");
+	struct bytes data;
+	struct err err = { 0 };
+
+	if (section == NULL || section->size == 0 || !image_section_raw(image, section, &data) ||
+	    inflated_bytes(image, section, data) > MAX_INFLATED_BYTES)
+		return false;
+	if (!image_section_contents(image, section, &table->storage, &data, &err)) {
+		buf_release(&table->storage);
+		return false;
+	}
+	table->section = describe(image, data, section->vaddr, true);
+	return true;
+}
+
 void rule_index_build(struct unwind_image *image, bool populate)
 {
 	const struct image *elf = image->image;
-	const struct image_section *section = image_find_section(elf, ".debug_frame");
-	struct bytes data;
 
 	// Where both describe a function they agree, with one exception that decides the order: 32-bit code built without
 	// asynchronous tables, whose .eh_frame is right at calls only.
-	if (section != NULL && (section->flags & SHF_COMPRESSED) == 0 && section->name[1] != 'z' && section->size > 0 &&
-	    image_section_raw(elf, section, &data)) {
-		struct rule_table *table = &image->tables[image->table_count++];
-		table->section = describe(elf, data, section->vaddr, true);
-		rule_index_scan(image, table);
-	}
+	if (find_debug_frame(elf, &image->tables[0]))
+		rule_index_scan(image, &image->tables[image->table_count++]);
 	struct eh_header header;
 	bool has_header = read_eh_header(elf, &header);
 	struct rule_table *table = &image->tables[image->table_count];

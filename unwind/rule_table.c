@@ -313,8 +313,10 @@ bool unwind_image_new(struct unwind_image **out, struct image *image, bool popul
 	for (size_t i = 0; i < image->segment_count; i++)
 		if (image->segments[i].vaddr < made->base)
 			made->base = image->segments[i].vaddr;
-	if (made->arch != NULL && made->base != UINT64_MAX)
+	if (made->arch != NULL && made->base != UINT64_MAX) {
 		rule_index_build(made, populate);
+		go_table_build(made);
+	}
 	*out = made;
 	return true;
 }
@@ -327,19 +329,21 @@ void unwind_image_free(struct unwind_image *image)
 		free(image->tables[i].fdes);
 		free(image->tables[i].compiled);
 		vec_release(&image->tables[i].rows);
+		buf_release(&image->tables[i].storage);
 	}
+	vec_release(&image->stops);
 	image_release(image->image);
 	free(image);
 }
 
 size_t unwind_image_bytes(const struct unwind_image *image)
 {
-	size_t bytes = sizeof(*image);
+	size_t bytes = sizeof(*image) + image->stops.capacity * sizeof(struct rule_stop);
 
 	for (size_t i = 0; i < image->table_count; i++) {
 		const struct rule_table *table = &image->tables[i];
 		bytes += table->fde_count * (sizeof(*table->fdes) + sizeof(*table->compiled)) +
-		         table->rows.capacity * sizeof(struct rule_row);
+		         table->rows.capacity * sizeof(struct rule_row) + table->storage.capacity;
 	}
 	return bytes;
 }

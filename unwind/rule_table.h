@@ -2,6 +2,7 @@
 #ifndef PERFSAMPLE_UNWIND_RULE_TABLE_H
 #define PERFSAMPLE_UNWIND_RULE_TABLE_H
 
+#include "base/buf.h"
 #include "base/vec.h"
 #include "unwind/cfi.h"
 #include "unwind/rule.h"
@@ -22,6 +23,7 @@ _Static_assert(sizeof(struct rule_row) == 12, "a row is 12 bytes");
 
 struct rule_table { // one of .eh_frame and .debug_frame
 	struct cfi_section section;
+	struct buf storage; // the section's bytes where they were compressed in the file
 	struct fde_ref *fdes;
 	struct fde_rows *compiled;
 	size_t fde_count;
@@ -32,12 +34,19 @@ struct rule_table { // one of .eh_frame and .debug_frame
 	bool stops_at_zero;   // where the section ends is not known, only its terminator tells
 };
 
+// A function whose callers cannot be found on the stack that it returns on.
+struct rule_stop {
+	uint32_t start, end; // as in fde_ref
+	uint8_t kind;        // RULE_ROOT, with or without RULE_ELSEWHERE
+};
+
 struct unwind_image {
 	struct image *image;
 	const struct unwind_arch *arch; // NULL: a machine we know nothing about
 	uint64_t base;                  // lowest vaddr of a segment
 	struct rule_table tables[2];    // in the order in which they are asked
 	size_t table_count;
+	VEC(struct rule_stop) stops; // ascending, apart from each other
 	// The unwinder that cached this image's rules last, and the number it gave the image. The time tells an unwinder from a
 	// later one at the same address.
 	const struct unwinder *owner;
@@ -52,6 +61,11 @@ struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr
 // The row itself, for what no rule can say. false: none.
 bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *row, struct cfi_fde *fde,
                     const struct cfi_section **section);
+
+// The rule for a return into a function that changed stacks; RULE_NONE: no such function.
+struct unwind_rule rule_table_stop(const struct unwind_image *image, uint64_t vaddr);
+// go_table.c: finds them.
+void go_table_build(struct unwind_image *image);
 
 // The row as a rule; RULE_SLOW when it is not of the usual forms.
 struct unwind_rule rule_from_row(const struct cfi_section *section, const struct unwind_arch *arch, const struct cfi_cie *cie,

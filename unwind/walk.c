@@ -73,31 +73,48 @@ static void start_generation(struct unwinder *unwinder, uint64_t generation)
 	memset(unwinder->recent, 0, sizeof(unwinder->recent));
 }
 
+// The signal trampoline at an address, where no CFI calls it one.
+static bool is_trampoline(const struct walk *walk, const struct unwind_map *map, uint64_t vaddr)
+{
+	struct bytes code;
+
+	for (size_t size = UNWIND_CODE_BYTES; size >= 7; size--)
+		if (image_at_vaddr(map->image->image, vaddr, size, &code))
+			return walk->arch->is_sigreturn(code.at, size);
+	return false;
+}
+
+static struct unwind_rule signal_rule(const struct unwind_arch *arch)
+{
+	return (struct unwind_rule){
+		.kind = RULE_SP_DEREF | RULE_SIGNAL | RULE_FP_SAVED | RULE_FP_AT_BASE | RULE_RA_SAVED | RULE_RA_AT_BASE,
+		.cfa_off = arch->sigframe.sp, .fp_off = (int16_t)arch->sigframe.fp, .ra_off = (int16_t)arch->sigframe.pc,
+	};
+}
+
 // musl's signal trampoline has no CFI; the byte before it, where a return address is looked up, may even belong to another
 // function. So where the return address is not inside the function whose CFI the byte before it has, the code there is looked at.
-// Inside it is not: that would read a page of text, most often from the page cache, for every call.
+// Inside it is not: that would read a page of text, most often from the page cache, for every call. A sample in the trampoline is in its system
+// call: behind the whole of it (7 to 9 bytes).
 static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *map, uint64_t lookup, uint8_t kind)
 {
 	struct unwind_image *image = map->image;
-	const struct unwind_arch *arch = walk->arch;
-	struct bytes code;
+	uint64_t vaddr = lookup - map->bias;
 
-	if (image->arch != arch)
+	if (image->arch != walk->arch)
 		return (struct unwind_rule){ 0 };
-	uint64_t vaddr = lookup + 1 - map->bias, fde_end;
-	struct unwind_rule rule = rule_table_find_to(image, lookup - map->bias, &walk->unwinder->counters, &fde_end);
-	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0 && vaddr >= fde_end) {
-		for (size_t size = UNWIND_CODE_BYTES; size >= 7; size--) {
-			if (!image_at_vaddr(image->image, vaddr, size, &code))
-				continue;
-			if (arch->is_sigreturn(code.at, size))
-				rule = (struct unwind_rule){
-					.kind = RULE_SP_DEREF | RULE_SIGNAL | RULE_FP_SAVED | RULE_FP_AT_BASE | RULE_RA_SAVED | RULE_RA_AT_BASE,
-					.cfa_off = arch->sigframe.sp, .fp_off = (int16_t)arch->sigframe.fp, .ra_off = (int16_t)arch->sigframe.pc,
-				};
-			break;
-		}
+	if (kind == FRAME_RETURN && image->stops.count > 0) {
+		struct unwind_rule stop = rule_table_stop(image, vaddr);
+		if (stop.kind != RULE_NONE)
+			return stop;
 	}
+	uint64_t fde_end;
+	struct unwind_rule rule = rule_table_find_to(image, vaddr, &walk->unwinder->counters, &fde_end);
+	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0 && vaddr + 1 >= fde_end && is_trampoline(walk, map, vaddr + 1))
+		return signal_rule(walk->arch);
+	if (kind == FRAME_LEAF && (rule.kind == RULE_NONE || image->stops.count > 0) &&
+	    (is_trampoline(walk, map, vaddr - 9) || is_trampoline(walk, map, vaddr - 8) || is_trampoline(walk, map, vaddr - 7)))
+		return signal_rule(walk->arch);
 	return rule;
 }
 
@@ -324,7 +341,7 @@ static inline bool step(struct walk *walk, struct cursor *at, enum unwind_end *e
 		return plain_step(walk, at, rule, end);
 	switch (base) {
 	case RULE_ROOT:
-		*end = UNWIND_ROOT;
+		*end = (rule.kind & RULE_ELSEWHERE) != 0 ? UNWIND_UNSUPPORTED : UNWIND_ROOT;
 		return false;
 	case RULE_NONE:
 		*end = UNWIND_NO_CFI;
