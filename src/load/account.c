@@ -5,6 +5,8 @@
 
 #include "load/loader.h"
 
+enum { THROTTLED_MOST = 4096 }; // at one time: ids and CPUs of a real machine, not of a made-up file
+
 void account_release(struct account *account)
 {
 	hash_map_release(&account->by_id);
@@ -122,7 +124,7 @@ static void account_throttle(struct loader *loader, const struct record *record,
 		}
 		return;
 	}
-	if (record->type == PERF_RECORD_THROTTLE)
+	if (record->type == PERF_RECORD_THROTTLE && account->throttled.count < THROTTLED_MOST)
 		vec_push(&account->throttled, (struct account_gap){ .from_ns = time_ns, .count = id, .cpu = record->id.cpu, .event = mine });
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "load/loader.h"
 
 // ---------------------------------------------------------------- signal trampolines
@@ -93,9 +94,7 @@ static bool is_root_name(const char *name)
 void load_ends_by_name(struct loader *loader)
 {
 	struct profile *profile = loader->profile;
-	VEC(uint8_t) ends = { 0 }; // by node: 0 not asked, 1 a root, 2 not
-	for (size_t i = 0; i < profile->nodes.count; i++)
-		vec_push(&ends, 0);
+	uint8_t *ends = mem_zero(profile->nodes.count + 1, 1); // by node: 0 not asked, 1 a root, 2 not
 	size_t unknown = 0, all = 0;
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		struct profile_sample *sample = &profile->samples.data[i];
@@ -105,7 +104,7 @@ void load_ends_by_name(struct loader *loader)
 			sample->end = UNWIND_NOT_USER;
 			continue;
 		}
-		uint8_t *known = &ends.data[sample->stack];
+		uint8_t *known = &ends[sample->stack];
 		if (*known == 0) {
 			uint32_t root = sample->stack;
 			while (profile->nodes.data[root].parent != PROFILE_NONE)
@@ -118,7 +117,7 @@ void load_ends_by_name(struct loader *loader)
 		unknown += *known == 2;
 		all++;
 	}
-	vec_release(&ends);
+	free(ends);
 	if (unknown > 0)
 		loader_caveat(loader, "call chains are the kernel's, by frame pointers: %zu of %zu do not end in a function known to be a root",
 		              unknown, all);
@@ -239,8 +238,12 @@ void load_meta(struct loader *loader)
 		vec_push(&meta->decisions, intern_string(&profile->names, text));
 	}
 	uint64_t recorder_cpu_ns = number_in(features->names, "recorder.cpu_ns");
-	if (recorder_cpu_ns > 0 && profile->events.count > 0) // the last word, beside the readings of each second
-		profile->events.data[0].recorder_cpu_ns = recorder_cpu_ns;
+	for (size_t i = 0; i < profile->events.count && recorder_cpu_ns > 0; i++) { // the last word, beside the readings of each second
+		if (!profile->events.data[i].is_sampling)
+			continue;
+		profile->events.data[i].recorder_cpu_ns = recorder_cpu_ns;
+		break;
+	}
 	load_times(loader);
 	if (meta->target_comm == 0)
 		guess_target(loader);

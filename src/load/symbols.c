@@ -16,7 +16,7 @@ enum { MAP_BYTES_MOST = 256 << 20 };
 struct symbols {
 	struct loader *loader;
 	struct symbolizer *symbolizer;
-	VEC(uint32_t) images;      // by profile dso; PROFILE_NONE: nothing to ask
+	uint32_t *images;          // by profile dso; PROFILE_NONE: nothing to ask
 	struct hash_map by_addr;   // frame of the same (dso, address) that has its lines already
 	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
 	bool has_other_kernel;
@@ -163,22 +163,50 @@ static bool is_named_by(const struct profile_dso *row, const char *path, const s
 	return names->build_id.size == 0 || row->build_id.size == 0 || build_id_equal(&names->build_id, &row->build_id);
 }
 
+// Images of the names by path, to be found by the profile's.
+struct names_by_path { struct hash_map first; uint32_t *next; };
+
+static uint64_t path_key(uint8_t kind, const char *path)
+{
+	return is_kernel_kind(kind) || path == NULL ? 0 : hash_bytes(path, strlen(path));
+}
+
+static void index_names(struct names_by_path *index, const struct names *names)
+{
+	index->next = mem_zero(names->images.count + 1, sizeof(*index->next));
+	for (size_t i = names->images.count; i > 0; i--) { // so that each list is in the order of the names
+		const struct name_image *image = &names->images.data[i - 1];
+		bool is_new;
+		uint32_t *first = hash_map_put(&index->first, path_key(image->kind, image->path), (uint32_t)i - 1, &is_new);
+		index->next[i - 1] = is_new ? PROFILE_NONE : *first;
+		*first = (uint32_t)i - 1;
+	}
+}
+
 static void preset_names(struct symbols *symbols)
 {
 	const struct names *names = reader_features(symbols->loader->reader)->names;
 	const struct profile *profile = symbols->loader->profile;
+	struct names_by_path index = { 0 };
 	bool kernel_done = false;
-	for (size_t dso = 0; names != NULL && dso < profile->dsos.count; dso++) {
+	if (names == NULL)
+		return;
+	index_names(&index, names);
+	for (size_t dso = 0; dso < profile->dsos.count; dso++) {
 		const struct profile_dso *row = &profile->dsos.data[dso];
-		uint32_t image = symbols->images.data[dso];
+		const char *path = profile_text(profile, row->path);
+		uint32_t image = symbols->images[dso];
 		if (image == PROFILE_NONE || (is_kernel_kind(row->kind) && kernel_done))
 			continue;
 		kernel_done |= is_kernel_kind(row->kind);
-		for (size_t i = 0; i < names->images.count; i++) {
-			if (is_named_by(row, profile_text(profile, row->path), &names->images.data[i]))
+		const uint32_t *first = hash_map_get(&index.first, path_key(row->kind, path));
+		for (uint32_t i = first != NULL ? *first : PROFILE_NONE; i != PROFILE_NONE; i = index.next[i]) {
+			if (is_named_by(row, path, &names->images.data[i]))
 				preset_image(symbols, image, &names->images.data[i]);
 		}
 	}
+	hash_map_release(&index.first);
+	free(index.next);
 }
 
 // ---------------------------------------------------------------- lines of a frame
@@ -210,7 +238,7 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 		frame->symbol_start = other->symbol_start;
 		return;
 	}
-	uint32_t image = frame->dso != PROFILE_NONE ? symbols->images.data[frame->dso] : PROFILE_NONE;
+	uint32_t image = frame->dso != PROFILE_NONE ? symbols->images[frame->dso] : PROFILE_NONE;
 	frame->first_line = (uint32_t)profile->chains.count;
 	if (image != PROFILE_NONE) {
 		const struct symbol_result *result = symbolizer_lookup(symbols->symbolizer, image, frame->image_addr);
@@ -235,9 +263,9 @@ static void keep_status(struct symbols *symbols)
 {
 	struct profile *profile = symbols->loader->profile;
 	for (size_t i = 0; symbols->symbolizer != NULL && i < profile->dsos.count; i++) {
-		if (symbols->images.data[i] == PROFILE_NONE)
+		if (symbols->images[i] == PROFILE_NONE)
 			continue;
-		struct symbol_image_status status = symbolizer_image_status(symbols->symbolizer, symbols->images.data[i]);
+		struct symbol_image_status status = symbolizer_image_status(symbols->symbolizer, symbols->images[i]);
 		struct profile_dso *row = &profile->dsos.data[i];
 		row->missing = (uint8_t)status.missing;
 		row->file = status.file != NULL ? intern_string(&profile->names, status.file) : 0;
@@ -245,44 +273,52 @@ static void keep_status(struct symbols *symbols)
 	}
 }
 
+// An image for each dso that frames lie in, in the frames' order.
+static void ask_images(struct symbols *symbols)
+{
+	struct profile *profile = symbols->loader->profile;
+	uint8_t *is_asked = mem_zero(profile->dsos.count + 1, 1);
+	for (size_t i = 0; i < profile->frames.count; i++) {
+		uint32_t dso = profile->frames.data[i].dso;
+		if (dso == PROFILE_NONE || is_asked[dso])
+			continue;
+		is_asked[dso] = 1;
+		symbols->images[dso] = image_for(symbols, dso);
+	}
+	free(is_asked);
+}
+
+static void resolve(struct symbols *symbols)
+{
+	struct profile *profile = symbols->loader->profile;
+	VEC(struct symbol_query) queries = { 0 };
+	for (size_t i = 0; i < profile->frames.count; i++) {
+		const struct profile_frame *frame = &profile->frames.data[i];
+		if (frame->dso != PROFILE_NONE && symbols->images[frame->dso] != PROFILE_NONE)
+			vec_push(&queries, (struct symbol_query){ symbols->images[frame->dso], frame->image_addr });
+	}
+	symbolizer_resolve(symbols->symbolizer, queries.data, queries.count, symbols->loader->options->symbol_time_s);
+	vec_release(&queries);
+}
+
 void load_symbols(struct loader *loader)
 {
-	const struct load_options *options = loader->options;
 	struct profile *profile = loader->profile;
 	struct symbolizer_options how = loader->images.where;
 	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE };
-	if (options->symbols) {
+	symbols.images = mem_zero(profile->dsos.count + 1, sizeof(*symbols.images));
+	for (size_t i = 0; i < profile->dsos.count; i++)
+		symbols.images[i] = PROFILE_NONE;
+	if (loader->options->symbols) {
 		symbols.symbolizer = symbolizer_new(&how);
-		VEC(struct symbol_query) queries = { 0 };
-		VEC(uint8_t) is_asked = { 0 };
-		for (size_t i = 0; i < profile->dsos.count; i++) {
-			vec_push(&symbols.images, PROFILE_NONE);
-			vec_push(&is_asked, 0);
-		}
-		for (size_t i = 0; i < profile->frames.count; i++) { // images that frames lie in, in their order
-			uint32_t dso = profile->frames.data[i].dso;
-			if (dso != PROFILE_NONE && !is_asked.data[dso]) {
-				is_asked.data[dso] = 1;
-				symbols.images.data[dso] = image_for(&symbols, dso);
-			}
-		}
+		ask_images(&symbols);
 		preset_names(&symbols);
-		for (size_t i = 0; i < profile->frames.count; i++) {
-			const struct profile_frame *frame = &profile->frames.data[i];
-			if (frame->dso != PROFILE_NONE && symbols.images.data[frame->dso] != PROFILE_NONE)
-				vec_push(&queries, (struct symbol_query){ symbols.images.data[frame->dso], frame->image_addr });
-		}
-		symbolizer_resolve(symbols.symbolizer, queries.data, queries.count, options->symbol_time_s);
-		vec_release(&queries);
-		vec_release(&is_asked);
-	} else {
-		for (size_t i = 0; i < profile->dsos.count; i++)
-			vec_push(&symbols.images, PROFILE_NONE);
+		resolve(&symbols);
 	}
 	for (size_t i = 0; i < profile->frames.count; i++)
 		name_frame(&symbols, (uint32_t)i);
 	keep_status(&symbols);
 	hash_map_release(&symbols.by_addr);
-	vec_release(&symbols.images);
+	free(symbols.images);
 	symbolizer_free(symbols.symbolizer);
 }

@@ -145,13 +145,15 @@ static void cache_name(char *text, size_t size, uint64_t config)
 
 static void modifiers(char *text, size_t size, const struct perf_event_attr *attr)
 {
-	char tail[16] = ":";
+	char tail[8] = ":";
+	size_t count = 1;
 	if (attr->exclude_kernel != attr->exclude_user)
-		strcat(tail, attr->exclude_kernel ? "u" : "k");
-	for (unsigned i = 0; i < attr->precise_ip; i++)
-		strcat(tail, "p");
-	if (tail[1] != '\0')
-		strncat(text, tail, size - strlen(text) - 1);
+		tail[count++] = attr->exclude_kernel ? 'u' : 'k';
+	for (unsigned i = 0; i < attr->precise_ip; i++) // two bits: 3 at most
+		tail[count++] = 'p';
+	size_t length = strlen(text);
+	if (count > 1)
+		snprintf(text + length, size - length, "%.*s", (int)count, tail);
 }
 
 char *event_name(const struct perf_event_attr *attr, struct arena *arena)

@@ -48,14 +48,14 @@ static void read_event_desc(struct event_table *events, struct arena *arena, str
 
 static void read_group_desc(struct event_table *events, struct arena *arena, struct bytes *in)
 {
-	uint32_t groups = bytes_u32(in);
+	uint32_t groups = bytes_u32(in), next = 0; // groups follow one another
 	for (uint32_t i = 0; i < groups && !in->bad; i++) {
 		(void)take_string(in, arena);
 		uint32_t leader = bytes_u32(in), members = bytes_u32(in);
-		if (in->bad || leader >= events->events.count)
-			continue;
-		for (uint32_t j = leader; j < events->events.count && j - leader < members; j++)
-			events->events.data[j]->group_leader = (int32_t)leader;
+		if (in->bad || leader < next || leader >= events->events.count)
+			return;
+		for (next = leader; next < events->events.count && next - leader < members; next++)
+			events->events.data[next]->group_leader = (int32_t)leader;
 	}
 }
 

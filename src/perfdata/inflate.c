@@ -47,7 +47,8 @@ void inflate_feed(struct inflate *inflate, const void *bytes, size_t size)
 {
 	if (size > FED_BYTES)
 		size = FED_BYTES;
-	memcpy(inflate->fed, bytes, size);
+	if (size > 0)
+		memcpy(inflate->fed, bytes, size);
 	inflate->fed_at = 0;
 	inflate->fed_size = size;
 	inflate->made = 0;

@@ -1,6 +1,7 @@
 #include "perfdata/input.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,8 +57,7 @@ static bool read_chunk(struct input *input, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return err_errno(err, STATUS_INPUT, "reading at offset 0x%llx",
-			                 (unsigned long long)(input->offset + (input->end - input->begin)));
+			return err_errno(err, STATUS_INPUT, "reading at offset 0x%" PRIx64, input->offset + (input->end - input->begin));
 		input->end += (size_t)n;
 		input->at_end = n == 0;
 		return true;

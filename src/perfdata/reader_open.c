@@ -58,7 +58,7 @@ static bool add_ids(struct reader *reader, size_t event, const struct perfdata_s
 	if (!section_in_file(reader, section) || section->size / sizeof(uint64_t) > EVENT_IDS_MOST)
 		return err_set(err, STATUS_INPUT, "ids of event %zu: %" PRIu64 " bytes at 0x%" PRIx64 " in a file of %" PRIu64 " bytes", event,
 		               section->size, section->offset, reader->input.file_size);
-	uint64_t piece[512], offset = section->offset;
+	uint64_t piece[512] = { 0 }, offset = section->offset;
 	for (uint64_t left = section->size / sizeof(uint64_t); left > 0;) {
 		size_t count = left < 512 ? (size_t)left : 512;
 		if (!read_at(reader, offset, piece, count * sizeof(uint64_t), err))

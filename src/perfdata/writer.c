@@ -1,6 +1,7 @@
 #include "perfdata/writer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,7 @@ static bool write_at(struct writer *writer, uint64_t offset, const void *bytes, 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return err_errno(err, STATUS_FINISH, "writing %s at 0x%llx", writer->out.path, (unsigned long long)(offset + done));
+			return err_errno(err, STATUS_FINISH, "writing %s at 0x%" PRIx64, writer->out.path, offset + done);
 		done += (size_t)n;
 	}
 	return true;
