@@ -74,6 +74,8 @@ void option_spelling(const struct option *option, struct buf *out);
 // Values. Each false return fills err with STATUS_USAGE, naming `spelled` and the offending text.
 bool value_u64(const char *text, uint64_t min, uint64_t max, const char *spelled, uint64_t *out, struct err *err);
 bool value_double(const char *text, double min, double max, const char *spelled, double *out, struct err *err);
+// 0.95 or 95%.
+bool value_share(const char *text, double min, double max, const char *spelled, double *out, struct err *err);
 // 512, 64K, 4M, 1G (powers of 1024); `pages`: a bare number counts pages of 4096 bytes.
 bool value_size(const char *text, bool pages, const char *spelled, uint64_t *bytes, struct err *err);
 // 30s, 5m, 1h, 250ms, 10us, 7ns; a bare number counts `unit_ns`.

@@ -74,6 +74,23 @@ static bool scaled(long double number, uint64_t unit, uint64_t *out)
 	return true;
 }
 
+bool value_share(const char *text, double min, double max, const char *spelled, double *out, struct err *err)
+{
+	char number[32];
+	size_t length = strlen(text);
+	bool percent = length > 0 && text[length - 1] == '%';
+	if (length >= sizeof(number))
+		return err_set(err, STATUS_USAGE, "%s: '%s' is no number", spelled, text);
+	memcpy(number, text, length + 1);
+	if (percent)
+		number[length - 1] = '\0';
+	double unit = percent ? 0.01 : 1;
+	if (!value_double(number, min / unit, max / unit, spelled, out, err))
+		return false;
+	*out *= unit;
+	return true;
+}
+
 bool value_size(const char *text, bool pages, const char *spelled, uint64_t *bytes, struct err *err)
 {
 	static const struct { const char *suffix; uint64_t unit; } units[] = {
