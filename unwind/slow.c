@@ -218,7 +218,7 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 		return false;
 	cursor_registers(walk, at, frame);
 	bool good = full_step(&s, &row, &fde.cie, &to, &ra);
-	if (!good && s.no_register && walk->registers_frame != frame && walk->rewalks++ < MAX_REWALKS && rewalk(walk, frame)) {
+	if (!good && s.no_register && !walk->has_gap && walk->registers_frame != frame && walk->rewalks++ < MAX_REWALKS && rewalk(walk, frame)) {
 		s.no_register = false;
 		good = full_step(&s, &row, &fde.cie, &to, &ra);
 	}

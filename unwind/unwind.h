@@ -65,7 +65,7 @@ struct unwind_map {
 };
 typedef struct unwind_map unwind_map_fn(void *context, uint64_t addr);
 
-enum { UNWIND_MAX_FRAMES = 8000 };
+enum { UNWIND_MAX_FRAMES = 8000 }; // a record of 65,535 bytes holds them, the mark of a gap among them
 
 struct unwind_input {
 	uint16_t machine;        // EM_X86_64, EM_AARCH64, EM_386
@@ -79,9 +79,13 @@ struct unwind_input {
 	void *map_context;
 };
 
-struct unwind_stack { // leaf first; the frames are the caller's buffer
+// Leaf first; the frames are the caller's buffer. Of a stack with more frames than `capacity` (or UNWIND_MAX_FRAMES, N of them) the leaf's N / 2 and the
+// root's N / 2 - 1 are kept: those that were left out stood before frame `gap`, and the end is
+// UNWIND_DEPTH_LIMIT, whatever it would be else.
+struct unwind_stack {
 	struct frame *frames;
 	size_t capacity, count;
+	size_t gap; // 0: none
 	enum unwind_end end;
 	uint64_t last_cfa; // of the outermost frame found: for a root, where the thread's stack begins
 };

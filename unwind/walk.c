@@ -382,38 +382,84 @@ static bool begin(struct walk *walk, struct cursor *at)
 	return true;
 }
 
+// ---------------------------------------------------------------- stacks of more frames than there is room for
+
+// The frames behind the leaf's half are a ring once the buffer is full: the oldest gives way.
+struct window {
+	size_t limit, leaf; // frames in all, and of the leaf's part, for good
+	bool is_full;
+};
+
+static void start_over(struct walk *walk, struct window *window)
+{
+	// What slow steps know of the next frame's registers moves with it.
+	walk->registers_frame = walk->registers_frame == window->limit ? window->leaf : SIZE_MAX;
+	walk->out->count = window->leaf;
+	walk->has_gap = window->is_full = true;
+}
+
+static void reverse(struct frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count / 2; i++) {
+		struct frame other = frames[i];
+		frames[i] = frames[count - 1 - i];
+		frames[count - 1 - i] = other;
+	}
+}
+
+// Puts the ring in order, its newest frame last.
+static void unroll(struct unwind_stack *out, const struct window *window)
+{
+	struct frame *ring = out->frames + window->leaf;
+	size_t size = window->limit - window->leaf, newest = out->count - window->leaf;
+
+	reverse(ring, newest);
+	reverse(ring + newest, size - newest);
+	reverse(ring, size);
+	out->count = window->limit;
+	out->gap = window->leaf;
+	if (out->end != UNWIND_DEFERRED) // then the whole stack comes again
+		out->end = UNWIND_DEPTH_LIMIT;
+}
+
 void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
 {
 	struct walk walk = { .unwinder = unwinder, .input = input, .out = out, .registers_frame = SIZE_MAX };
 	struct cursor at;
 
-	out->count = 0;
+	out->count = out->gap = 0;
 	out->last_cfa = 0;
 	unwinder->counters.samples++;
 	if (!begin(&walk, &at))
 		return;
 	prefetch_first(&walk.view);
 	start_generation(unwinder, input->generation);
-	size_t limit = out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES;
+	size_t most = out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES, frames = 0;
+	struct window window = { .limit = most > 2 ? most - 1 : most, .leaf = (most + 1) / 2 };
 	enum unwind_end end = UNWIND_DEPTH_LIMIT;
-	while (out->count < limit) {
+	while (window.limit > 0) {
+		if (__builtin_expect(out->count == window.limit, 0)) {
+			if (window.limit == window.leaf) {
+				end = UNWIND_DEPTH_LIMIT;
+				break;
+			}
+			frames += out->count - (window.is_full ? window.leaf : 0);
+			start_over(&walk, &window);
+		}
 		prefetch(walk.view.bytes, at.sp - walk.view.start);
 		out->frames[out->count++] = (struct frame){ .addr = at.pc, .kind = at.kind, .via = at.via };
 		if (input->stack_size == 0) {
 			end = UNWIND_NO_REGISTERS;
 			break;
 		}
-		if (is_fast(&walk, &at)) {
-			fast_steps(&walk, &at, limit);
-			if (out->count == limit)
-				break;
-		}
+		if (is_fast(&walk, &at))
+			fast_steps(&walk, &at, window.limit);
 		if (!step(&walk, &at, &end))
 			break;
-		if (out->count == limit)
-			end = UNWIND_DEPTH_LIMIT;
 	}
 	out->end = end;
 	out->last_cfa = at.sp;
-	unwinder->counters.frames += out->count;
+	unwinder->counters.frames += frames + out->count - (window.is_full ? window.leaf : 0);
+	if (window.is_full)
+		unroll(out, &window);
 }

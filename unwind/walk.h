@@ -52,6 +52,7 @@ struct walk {
 	struct register_set registers;
 	size_t registers_frame;
 	unsigned rewalks;
+	bool has_gap; // frames were left out: the way from the leaf is no longer known
 };
 
 // The mapping at an address, from the unwinder's memory or the caller's callback. Valid until the next call.

@@ -100,7 +100,7 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	struct buf *out = output_buffer(drain->output);
 	size_t offset = out->size;
 	struct note note = { .end = stack->end };
-	if (!sample_encode_live(out, &drain->layouts[event], record, stack->frames, stack->count, &note)) {
+	if (!sample_encode_live(out, &drain->layouts[event], record, stack, &note)) {
 		drain->ledger->broken++;
 		drain->ledger->events.data[event].dropped++;
 		return;

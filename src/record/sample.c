@@ -1,6 +1,9 @@
 #include "record/sample.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 enum { RECORD_BYTES_MAX = 65528 };
 
@@ -53,8 +56,35 @@ static const uint8_t *behind_stack(const struct record *record, const struct rec
 	return sample->stack.bytes + sample->stack.size + (sample->stack.size > 0 ? 8 : 0);
 }
 
-bool sample_encode_live(struct buf *out, const struct record_layout *layout, const struct record *record, const struct frame *frames,
-                        size_t count, struct note *note)
+// Bytes that the note's runs take at most: a length of up to 16,383, kind and via.
+static size_t run_bytes(const struct frame *frames, size_t count)
+{
+	size_t runs = count > 0;
+	for (size_t i = 1; i < count; i++)
+		runs += frames[i].kind != frames[i - 1].kind || frames[i].via != frames[i - 1].via;
+	return 3 * runs;
+}
+
+// How many frames fit into `room` bytes, runs and the mark of a gap included.
+static size_t frames_that_fit(const struct unwind_stack *stack, size_t room)
+{
+	size_t runs = run_bytes(stack->frames, stack->count);
+	if (8 * (stack->count + (stack->gap > 0)) + runs <= room)
+		return stack->count;
+	// As if there were all the runs, or as if each frame were one: whichever leaves more.
+	size_t with_all = room > runs + 16 ? (room - runs - 16) / 8 : 0, each = room > 16 ? (room - 16) / 10 : 0, most = with_all > each ? with_all : each;
+	return most < stack->count ? most : stack->count;
+}
+
+static void put_addresses(struct buf *out, const struct frame *frames, size_t count)
+{
+	uint8_t *at = buf_add(out, NULL, 8 * count);
+	for (size_t i = 0; i < count; i++)
+		memcpy(at + 8 * i, &frames[i].addr, 8);
+}
+
+bool sample_encode_live(struct buf *out, const struct record_layout *layout, const struct record *record, const struct unwind_stack *stack,
+                        struct note *note)
 {
 	const struct record_sample *sample = &record->sample;
 	size_t prefix = sample_prefix_bytes(layout, record->header);
@@ -63,26 +93,34 @@ bool sample_encode_live(struct buf *out, const struct record_layout *layout, con
 	const uint8_t *rest = behind_stack(record, layout), *end = (const uint8_t *)record->header + record->size;
 	size_t rest_bytes = rest < end ? (size_t)(end - rest) : 0;
 	size_t kernel = kernel_part(sample);
-	// The note takes two bytes a run at worst and 24 fixed ones; a run is never shorter than one frame.
-	size_t fixed = prefix + 8 + 8 * kernel + 8 + rest_bytes + 64 + sample->raw_size;
-	size_t room = fixed < RECORD_BYTES_MAX ? (RECORD_BYTES_MAX - fixed) / 10 : 0;
-	if (8 * count + 2 * count > 10 * room) {
-		count = room;
+	size_t fixed = prefix + 8 + 8 * kernel + 8 + rest_bytes + 64 + sample->raw_size; // 64: of the note but its runs
+	struct unwind_stack kept = *stack;
+	kept.count = frames_that_fit(stack, fixed < RECORD_BYTES_MAX ? RECORD_BYTES_MAX - fixed : 0);
+	struct frame *shorter = NULL;
+	if (kept.count < stack->count) {
 		note->end = UNWIND_DEPTH_LIMIT;
+		// The middle goes. A gap that was there is in it.
+		size_t leaf = (kept.count + 1) / 2, root = kept.count - leaf;
+		kept.frames = shorter = mem_zero(kept.count + 1, sizeof(*shorter));
+		memcpy(shorter, stack->frames, leaf * sizeof(*shorter));
+		memcpy(shorter + leaf, stack->frames + (stack->count - root), root * sizeof(*shorter));
+		kept.gap = root > 0 ? leaf : 0;
 	}
 
-	size_t start = out->size;
-	buf_reserve(out, fixed + 10 * count);
+	size_t start = out->size, gap = kept.gap > 0 && kept.gap < kept.count ? kept.gap : kept.count;
+	buf_reserve(out, fixed + 8 * (kept.count + 1) + run_bytes(kept.frames, kept.count));
 	buf_add(out, record->header, prefix);
-	buf_u64(out, kernel + (count > 0 ? 1 + count : 0));
+	buf_u64(out, kernel + (kept.count > 0 ? 1 + kept.count + (gap < kept.count) : 0));
 	buf_add(out, sample->callchain, 8 * kernel);
-	if (count > 0) {
+	if (kept.count > 0)
 		buf_u64(out, (uint64_t)PERF_CONTEXT_USER);
-		uint8_t *at = buf_add(out, NULL, 8 * count);
-		for (size_t i = 0; i < count; i++)
-			memcpy(at + 8 * i, &frames[i].addr, 8);
+	put_addresses(out, kept.frames, gap);
+	if (gap < kept.count) {
+		buf_u64(out, (uint64_t)PERF_CONTEXT_USER);
+		put_addresses(out, kept.frames + gap, kept.count - gap);
 	}
-	note_encode(out, note, frames, count, sample->raw, sample->raw_size);
+	note_encode(out, note, kept.frames, kept.count, sample->raw, sample->raw_size);
+	free(shorter);
 	buf_add(out, rest, rest_bytes);
 	struct perf_event_header *header = (struct perf_event_header *)(out->data + start);
 	header->size = (uint16_t)(out->size - start);

@@ -119,5 +119,55 @@ P
 else
 	skip "Go programs" "no go here, or it cannot build"
 fi
+# More frames than a record holds: 8 bytes each, so that all of them are in the copy.
+cat >"$dir/many.s" <<'S'
+	.globl	down, main
+	.type	down, @function
+down:	.cfi_startproc
+	dec	%rdi
+	jz	1f
+	call	down
+	ret
+1:	mov	$200000, %rcx
+2:	dec	%rcx
+	jnz	2b
+	ret
+	.cfi_endproc
+	.size	down, .-down
+	.type	main, @function
+main:	.cfi_startproc
+	push	%rbx
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbx, -16
+	mov	$4000, %ebx
+3:	mov	$8100, %edi
+	call	down
+	dec	%ebx
+	jnz	3b
+	pop	%rbx
+	.cfi_def_cfa_offset 8
+	xor	%eax, %eax
+	ret
+	.cfi_endproc
+	.size	main, .-main
+	.section	.note.GNU-stack, "", @progbits
+S
+if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && gcc -o "$dir/many" "$dir/many.s" 2>"$dir/err"; then
+	rec ./many
+	holds 'share("depth_limit") > 0.7 and e["stacks"]["truncated"] == ends["depth_limit"] + ends.get("truncated", 0)' \
+		"8,100 frames: the limit on depth, counted as truncated"
+	"$ps" script -i "$dir/perf.data" -F ip,sym >"$dir/script" 2>>"$dir/err"
+	awk -v RS= '{ down = gsub(/ down/, "x"); if (down > 7980 && /main/ && /_start/) good++ } END { exit !(good > 50) }' "$dir/script"
+	ok $? "the leaf's 4,000 and the root's 3,999 are there"
+	if command -v perf >/dev/null; then
+		perf script -i "$dir/perf.data" --max-stack 9000 -F ip,sym 2>/dev/null >"$dir/script"
+		awk -v RS= '{ down = gsub(/ down/, "x"); if (down > 7980 && /main/ && /_start/) good++ } END { exit !(good > 50) }' "$dir/script"
+		ok $? "perf script reads them"
+	else
+		skip "perf script reads them" "no perf"
+	fi
+else
+	skip "8,100 frames" "no gcc for x86-64"
+fi
 echo "1..$n"
 exit $failed

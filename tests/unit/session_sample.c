@@ -63,9 +63,9 @@ static void live(uint64_t extra, const char *what)
 	record_layout_init(&file_layout, &attr, false);
 	kernel_sample(&in, TYPE | extra, 64, 40);
 	ok(decode(&layout, &in, &record), "%s: the kernel's sample decodes", what);
-	const struct frame frames[] = { { 0x401000, FRAME_LEAF, VIA_NONE }, { 0x402000, FRAME_RETURN, VIA_CFI }, { 0x403000, FRAME_RETURN, VIA_CFI } };
+	struct frame frames[] = { { 0x401000, FRAME_LEAF, VIA_NONE }, { 0x402000, FRAME_RETURN, VIA_CFI }, { 0x403000, FRAME_RETURN, VIA_CFI } };
 	struct note note = { .end = UNWIND_ROOT }, read;
-	ok(sample_encode_live(&out, &layout, &record, frames, 3, &note), "%s: it becomes a call chain", what);
+	ok(sample_encode_live(&out, &layout, &record, &(struct unwind_stack){ .frames = frames, .count = 3 }, &note), "%s: it becomes a call chain", what);
 	is_u64(out.size % 8, 0, "%s: a multiple of 8", what);
 	ok(decode(&file_layout, &out, &again), "%s: the file's layout reads it", what);
 	is_u64(again.sample.callchain_count, 7, "%s: kernel part, marker, user part", what);
@@ -101,10 +101,31 @@ static void too_many_frames(void)
 	for (int i = 0; i < FRAMES; i++) // every frame a run of its own: the largest note there can be
 		frames[i] = (struct frame){ .addr = 0x400000 + (uint64_t)i, .kind = FRAME_RETURN, .via = i % 2 ? VIA_CFI : VIA_FP };
 	struct note note = { .end = UNWIND_ROOT };
-	ok(sample_encode_live(&out, &layout, &record, frames, FRAMES, &note), "8,000 frames of changing kinds");
+	ok(sample_encode_live(&out, &layout, &record, &(struct unwind_stack){ .frames = frames, .count = FRAMES }, &note), "8,000 frames of changing kinds");
 	ok(out.size <= 65528, "never more than a record holds: %zu", out.size);
 	is_u64(note.end, UNWIND_DEPTH_LIMIT, "and the cut is named");
 	ok(decode(&file_layout, &out, &again) && again.sample.callchain_count > 6000, "what is left reads back");
+	size_t last = again.sample.callchain_count - 1, marks = 0;
+	for (size_t i = 0; i <= last; i++)
+		marks += again.sample.callchain[i] == (uint64_t)PERF_CONTEXT_USER;
+	ok(again.sample.callchain[last] == 0x400000 + FRAMES - 1 && marks == 2, "leaf and root are there, the middle is a mark");
+
+	// A stack that the unwinder cut already: the leaf's 4,000, a mark, the root's 3,999 fit beside a kernel chain.
+	for (int i = 0; i < FRAMES; i++)
+		frames[i] = (struct frame){ .addr = 0x400000 + (uint64_t)i, .kind = i == 0 ? FRAME_LEAF : FRAME_RETURN, .via = i == 0 ? VIA_NONE : VIA_CFI };
+	buf_clear(&out);
+	note = (struct note){ .end = UNWIND_DEPTH_LIMIT };
+	ok(sample_encode_live(&out, &layout, &record, &(struct unwind_stack){ .frames = frames, .count = FRAMES - 1, .gap = 4000 }, &note) && out.size <= 65528 &&
+	   decode(&file_layout, &out, &again), "7,999 frames and a gap");
+	size_t user = 0;
+	while (user < again.sample.callchain_count && again.sample.callchain[user] != (uint64_t)PERF_CONTEXT_USER)
+		user++;
+	ok(again.sample.callchain_count - user == 1 + 8000 && again.sample.callchain[user + 4000] == 0x400000 + 3999 &&
+	   again.sample.callchain[user + 4001] == (uint64_t)PERF_CONTEXT_USER && again.sample.callchain[user + 4002] == 0x400000 + 4000, "the mark is in its place");
+	uint8_t *kinds = mem_zero(FRAMES, 1);
+	size_t covered, raw_size;
+	ok(note_decode(again.sample.raw, again.sample.raw_size, &note, kinds, FRAMES, &covered, &raw_size) && covered == FRAMES - 1, "the note covers the frames alone");
+	free(kinds);
 	free(frames);
 	buf_release(&in);
 	buf_release(&out);

@@ -211,9 +211,31 @@ static void test_truncated(void)
 	input.stack_top = 0;
 	input.stack_size = snapshot.size;
 
-	struct unwind_stack small = { .frames = frames, .capacity = 10 };
-	unwind_stack(unwinder, &input, &small);
-	ok(small.count == 10 && small.end == UNWIND_DEPTH_LIMIT, "a buffer of ten: %s", unwind_end_name(small.end));
+	// Fewer than there are frames: the leaf's half, and the root's half but one, which the mark takes in a file.
+	struct frame few[40];
+	unsigned wrong = 0;
+	memset(few, 0, sizeof(few)); // and padding
+	for (size_t capacity = 4; capacity <= 40; capacity++) {
+		struct unwind_stack small = { .frames = few, .capacity = capacity };
+		unwind_stack(unwinder, &input, &small);
+		size_t leaf = (capacity + 1) / 2, root = capacity - 1 - leaf;
+		wrong += small.end != UNWIND_DEPTH_LIMIT || small.gap != leaf || small.count != leaf + root ||
+		         memcmp(few, reference, leaf * sizeof(*few)) != 0 || memcmp(few + leaf, reference + whole - root, root * sizeof(*few)) != 0;
+	}
+	ok(wrong == 0, "buffers of 4 to 40: the leaf's half and the root's, depth_limit (%u are wrong)", wrong);
+	struct frame *enough = mem_zero(whole + 1, sizeof(*enough));
+	struct unwind_stack all = { .frames = enough, .capacity = whole + 1 };
+	unwind_stack(unwinder, &input, &all);
+	ok(all.count == whole && all.gap == 0 && all.end == UNWIND_ROOT, "as many as fit are no gap");
+	all.capacity = 0;
+	unwind_stack(unwinder, &input, &all);
+	ok(all.count == 0 && all.end == UNWIND_DEPTH_LIMIT, "a buffer of none");
+	for (size_t capacity = 1; capacity <= 3; capacity++) {
+		all.capacity = capacity;
+		unwind_stack(unwinder, &input, &all);
+		ok(all.count == (capacity == 3 ? 2 : capacity) && all.end == UNWIND_DEPTH_LIMIT, "a buffer of %zu", capacity);
+	}
+	free(enough);
 	free(reference);
 }
 
