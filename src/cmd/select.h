@@ -23,7 +23,7 @@ enum select_id {
 	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, SELECT_DEBUG_DIR, NULL, "file" }, \
 	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, \
 	  SELECT_CACHE, NULL, NULL }, \
-	{ 0, "jobs", "N", "threads that look up names (default: one a CPU)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
+	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL }
 // Which of its samples.
 #define SELECT_SAMPLE_OPTIONS \

@@ -152,6 +152,9 @@ static uint32_t label_of(struct folding *f, const struct stack_step *step)
 static uint32_t child(struct folding *f, uint32_t parent, uint32_t label)
 {
 	bool is_new;
+	size_t next = (uint32_t)(parent + 1); // most nodes have one child, made right after them
+	if (next < f->nodes.count && f->nodes.data[next].parent == parent && f->nodes.data[next].label == label)
+		return (uint32_t)next;
 	uint32_t id = *hash_map_put(&f->node_of, (uint64_t)parent << 32 | label, (uint32_t)f->nodes.count, &is_new);
 	if (is_new) {
 		uint32_t *first = parent != NONE ? &f->nodes.data[parent].first_child : &f->first_root;

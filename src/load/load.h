@@ -14,7 +14,7 @@ struct load_options {
 	bool symbols;        // false: addresses only
 	const char *symfs;
 	const char *const *debug_dirs; // NULL-terminated, asked before the usual ones; or NULL
-	unsigned jobs;       // 0: as many as CPUs
+	unsigned jobs;       // threads that unwind raw stacks; 0: one
 	double symbol_time_s; // 0: no limit
 	bool no_cache;        // keep no decompressed debug sections on disk
 	bool no_lines;        // names alone: folded stacks need no lines

@@ -1,4 +1,4 @@
-// Samples that hold registers and a copy of the stack: collected, unwound many at a time by several threads, put into the profile in
+// Samples that hold registers and a copy of the stack: collected, unwound many at a time (by several threads where wanted), put into the profile in
 // the order they came. The result does not depend on the number of threads. Inside load/ only.
 #ifndef PERFSAMPLE_LOAD_RAW_H
 #define PERFSAMPLE_LOAD_RAW_H

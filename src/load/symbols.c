@@ -13,6 +13,9 @@
 
 enum { MAP_BYTES_MOST = 256 << 20 };
 
+enum { NAMED_SLOTS = 4096 };
+struct named { const char *name, *linkage_name; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
+
 struct symbols {
 	struct loader *loader;
 	struct symbolizer *symbolizer;
@@ -20,6 +23,7 @@ struct symbols {
 	struct hash_map by_addr;   // frame of the same (dso, address) that has its lines already
 	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
 	bool has_other_kernel;
+	struct named *named;       // NAMED_SLOTS
 };
 
 static bool is_kernel_kind(uint8_t kind)
@@ -211,12 +215,26 @@ static void preset_names(struct symbols *symbols)
 
 // ---------------------------------------------------------------- lines of a frame
 
-static void add_line(struct profile *profile, const struct symbol_frame *from, uint32_t dso, uint32_t linkage_name)
+// A name is met many times. The symbolizer keeps each text once, so where it stands says which it is.
+static uint32_t function_of(struct symbols *symbols, const char *name, const char *linkage_name, uint32_t dso)
 {
-	bool is_known = from != NULL && from->name != NULL;
-	struct profile_function function = { .name = intern_string(&profile->names, is_known ? from->name : "[unknown]"),
-	                                     .linkage_name = linkage_name, .dso = dso, .is_known = is_known };
-	struct profile_line line = { .function = profile_add_function(profile, &function) };
+	struct profile *profile = symbols->loader->profile;
+	uint64_t hash = hash_pair((uint64_t)(uintptr_t)name ^ (uint64_t)dso << 48, (uint64_t)(uintptr_t)linkage_name);
+	struct named *slot = &symbols->named[hash % NAMED_SLOTS];
+	if (!slot->is_used || slot->name != name || slot->linkage_name != linkage_name || slot->dso != dso) {
+		struct profile_function function = { .name = intern_string(&profile->names, name != NULL ? name : "[unknown]"),
+		                                     .linkage_name = linkage_name != NULL ? intern_string(&profile->names, linkage_name) : 0,
+		                                     .dso = dso, .is_known = name != NULL };
+		*slot = (struct named){ .name = name, .linkage_name = linkage_name, .dso = dso, .is_used = true,
+		                        .function = profile_add_function(profile, &function) };
+	}
+	return slot->function;
+}
+
+static void add_line(struct symbols *symbols, const struct symbol_frame *from, uint32_t dso, const char *linkage_name)
+{
+	struct profile *profile = symbols->loader->profile;
+	struct profile_line line = { .function = function_of(symbols, from != NULL ? from->name : NULL, linkage_name, dso) };
 	if (from != NULL && from->file != NULL) {
 		line.file = intern_string(&profile->names, from->file);
 		line.line = from->line;
@@ -245,15 +263,14 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 		frame->symbol_start = result->symbol_start;
 		for (size_t i = 0; i < result->count; i++) {
 			bool has_code = i + 1 == result->count; // the linkage name is that of the symbol, not of what was inlined
-			uint32_t linkage = has_code && result->linkage_name != NULL ? intern_string(&profile->names, result->linkage_name) : 0;
-			add_line(profile, &result->frames[i], frame->dso, linkage);
+			add_line(symbols, &result->frames[i], frame->dso, has_code ? result->linkage_name : NULL);
 		}
 	}
 	const struct profile_dso *dso = frame->dso != PROFILE_NONE ? &profile->dsos.data[frame->dso] : NULL;
 	if (frame->first_line == profile->chains.count) {
 		// What has a name for itself: an eBPF program.
 		struct symbol_frame self = { .name = dso != NULL && dso->kind == DSO_SPECIAL ? profile_text(profile, dso->path) : NULL };
-		add_line(profile, &self, frame->dso, 0);
+		add_line(symbols, &self, frame->dso, NULL);
 	}
 	frame->line_count = (uint32_t)profile->chains.count - frame->first_line;
 }
@@ -305,7 +322,7 @@ void load_symbols(struct loader *loader)
 {
 	struct profile *profile = loader->profile;
 	struct symbolizer_options how = loader->images.where;
-	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE };
+	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE, .named = mem_zero(NAMED_SLOTS, sizeof(*symbols.named)) };
 	symbols.images = mem_zero(profile->dsos.count + 1, sizeof(*symbols.images));
 	for (size_t i = 0; i < profile->dsos.count; i++)
 		symbols.images[i] = PROFILE_NONE;

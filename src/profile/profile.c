@@ -93,14 +93,25 @@ uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *
 	}
 }
 
+static uint32_t depth_below(const struct profile *profile, uint32_t parent)
+{
+	return parent != PROFILE_NONE ? profile->nodes.data[parent].depth + 1 : 0;
+}
+
 uint32_t profile_add_node(struct profile *profile, uint32_t parent, uint32_t frame)
 {
+	// Most nodes have one child, made right after them: that one is seen at once, and needs no place in the index.
+	size_t next = (uint32_t)(parent + 1); // the first of all, for a root
+	if (next < profile->nodes.count && profile->nodes.data[next].parent == parent && profile->nodes.data[next].frame == frame)
+		return (uint32_t)next;
+	if (next == profile->nodes.count) {
+		vec_push(&profile->nodes, (struct profile_node){ .parent = parent, .frame = frame, .depth = depth_below(profile, parent) });
+		return (uint32_t)next;
+	}
 	bool is_new;
 	uint32_t id = *hash_map_put(&profile->node_index, (uint64_t)parent << 32 | frame, (uint32_t)profile->nodes.count, &is_new);
-	if (is_new) {
-		uint32_t depth = parent != PROFILE_NONE ? profile->nodes.data[parent].depth + 1 : 0;
-		vec_push(&profile->nodes, (struct profile_node){ .parent = parent, .frame = frame, .depth = depth });
-	}
+	if (is_new)
+		vec_push(&profile->nodes, (struct profile_node){ .parent = parent, .frame = frame, .depth = depth_below(profile, parent) });
 	return id;
 }
 
