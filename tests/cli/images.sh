@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2154 # tap.sh sets what it names
 # Images that are hard to get at, through record and report: deleted, replaced, seen in another mount namespace only, JIT code of another
 # pid namespace; --symfs, --debug-dir, --no-cache; and report --missing, which says what could not be named.
 . "$(dirname "$0")/tap.sh"

@@ -1,0 +1,26 @@
+// The instructions of an annotated function, from its image. Inside annotate/ only.
+#ifndef PERFSAMPLE_ANNOTATE_CODE_H
+#define PERFSAMPLE_ANNOTATE_CODE_H
+
+#include "annotate/annotate.h"
+
+struct annotate_addr { // a sampled address
+	uint64_t image_addr, samples;
+	const char *file, *inlined; // as in annotate_instruction
+	uint32_t line;
+};
+
+struct annotate_code {
+	const struct profile *profile;
+	const struct annotate_options *options;
+	uint32_t dso;
+	uint64_t start; // image address of the function
+	const struct annotate_addr *addrs; // ascending
+	size_t count;
+};
+
+// Fills instructions, image_file, is_capped and note.
+void annotate_instructions(struct annotation *out, const struct annotate_code *code);
+struct annotate_count annotate_count(const struct annotate_options *options, uint64_t k, uint64_t n); // annotate.c
+
+#endif
