@@ -19,7 +19,8 @@ struct building {
 	const struct profile *profile;
 	const struct annotate_options *options;
 	VEC(struct group) groups;
-	size_t chosen;
+	size_t chosen;           // among the groups
+	struct group picked;     // that one
 	struct hash_map by_addr; // image address -> index into `addrs`
 	VEC(struct annotate_addr) addrs;
 };
@@ -75,11 +76,14 @@ static void find_groups(struct building *b)
 			at++;
 		if (at == b->groups.count)
 			vec_push(&b->groups, group);
-		b->groups.data[at].samples++;
+		if (at < b->groups.count)
+			b->groups.data[at].samples++;
 	}
 	for (size_t i = 1; i < b->groups.count; i++)
 		if (b->groups.data[i].samples > b->groups.data[b->chosen].samples)
 			b->chosen = i;
+	if (b->chosen < b->groups.count)
+		b->picked = b->groups.data[b->chosen];
 }
 
 static bool nothing_found(const struct building *b, struct err *err)
@@ -132,7 +136,7 @@ static void count_addr(struct building *b, const struct profile_frame *frame, co
 static void count_samples(struct building *b)
 {
 	const struct profile *profile = b->profile;
-	const struct group *chosen = &b->groups.data[b->chosen];
+	const struct group *chosen = &b->picked;
 	b->out->samples = 0;
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		const struct profile_frame *frame = leaf_of(b, &profile->samples.data[i]);
@@ -206,14 +210,15 @@ bool annotate_build(struct annotation *out, const struct profile *profile, const
 	find_groups(&b);
 	bool good = b.groups.count > 0 || nothing_found(&b, err);
 	if (good) {
-		const struct group *chosen = &b.groups.data[b.chosen];
+		const struct group *chosen = &b.picked;
 		count_samples(&b);
 		finish_lines(&b);
 		name_others(&b);
 		out->dso = chosen->dso != PROFILE_NONE ? profile_text(profile, profile->dsos.data[chosen->dso].path) : "[no mapping]";
 		out->is_inlined = chosen->is_inlined;
 		out->count = annotate_count(options, chosen->samples, out->samples);
-		qsort(b.addrs.data, b.addrs.count, sizeof(*b.addrs.data), by_addr);
+		if (b.addrs.count > 0)
+			qsort(b.addrs.data, b.addrs.count, sizeof(*b.addrs.data), by_addr);
 		struct annotate_code code = { .profile = profile, .options = options, .dso = chosen->dso, .start = chosen->start, .addrs = b.addrs.data,
 		                              .count = b.addrs.count };
 		annotate_instructions(out, &code);

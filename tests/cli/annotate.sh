@@ -1,0 +1,140 @@
+#!/bin/bash
+# perfsample annotate: samples by line and by instruction add up; inlined functions; sources that must not be shown; files that are gone.
+# shellcheck disable=SC2154 # tap.sh sets what it names
+. "$(dirname "$0")/tap.sh"
+CC=${CC:-gcc}
+cd "$work" || exit 1
+export XDG_CACHE_HOME=$work/cache
+if ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
+	skip "this host cannot record, or has no compiler" "annotate"
+	done_testing
+fi
+program() { # NAME
+	cat >"$1.c" <<'C'
+static volatile unsigned long sink;
+static inline __attribute__((always_inline)) unsigned long mix(unsigned long x)
+{
+	for (int i = 0; i < 8; i++)
+		x = x * 1234567 + (x >> 3) / 7;
+	return x;
+}
+__attribute__((noinline)) void work(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++)
+		sink += mix(i); /* A hot line */
+}
+__attribute__((noinline)) static void caller(void) { work(15000000); __asm__ volatile(""); }
+int main(void) { caller(); return 0; }
+C
+	"$CC" -O2 -g -Wl,--build-id -o "$1" "$work/$1.c"
+}
+program hot
+"$perfsample" record -q -o hot.data -- ./hot 2>record.err
+ps annotate -i hot.data work
+is "$status" 0 "a function with code"
+like "$out" '^work in .*/hot$' "its name and file"
+like "$out" '^samples +[0-9]+ of [0-9]+: [0-9.]+% \([0-9.]+-[0-9.]+\)$' "its share and interval"
+like "$out" '^skid ' "skid is named"
+like "$out" "^$work/hot.c\$" "the source file"
+like "$out" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +5 +x = x \* 1234567' "a line inlined into it, with share and interval"
+if ldconfig -p 2>/dev/null | grep -q libcapstone; then
+	like "$out" '^ +[0-9a-f]+  ret' "all its instructions"
+	like "$out" 'hot\.c:5 \(inlined mix\)' "instructions say what is inlined there"
+else
+	skip "no libcapstone" "all its instructions"
+fi
+ps annotate -i hot.data --no-source --no-asm work
+unlike "$out" 'x = x' "--no-source"
+unlike "$out" 'address' "--no-asm"
+ps annotate -i hot.data mix
+like "$out" '^mix, inlined in ' "a name that is only ever inlined"
+"$perfsample" annotate -i hot.data --format json work >work.json 2>/dev/null
+ok $? "--format json"
+python3 - "$root/schema/perfsample-annotate-1.json" work.json <<'PYTHON'
+import json, sys
+d = json.load(open(sys.argv[2]))
+try:
+    import jsonschema
+    jsonschema.validate(d, json.load(open(sys.argv[1])))
+except ImportError:
+    pass
+k = d["function"]["samples"]
+assert k > 50, k
+assert sum(l["samples"] for l in d["lines"]) == k, "lines"
+assert sum(i["samples"] for i in d["instructions"]) == k, "instructions"
+for row in d["lines"] + d["instructions"] + [d["function"]]:
+    lo, hi = row["range"]
+    assert lo <= row["share"] <= hi, row
+addresses = [int(i["address"], 16) for i in d["instructions"]]
+assert addresses == sorted(set(addresses)), "order"
+PYTHON
+ok $? "lines and instructions add up to the function, every interval holds its share"
+ours=$("$perfsample" annotate -i hot.data --format json work 2>/dev/null | python3 -c '
+import json, sys
+print("\n".join(i["address"][2:] for i in json.load(sys.stdin)["instructions"] if i["text"]))')
+theirs=$(objdump -d --no-show-raw-insn hot | awk '/^[0-9a-f]+ <work>:/ { on = 1; next } /^$/ { on = 0 } on { sub(":", "", $1); print $1 }')
+if ldconfig -p 2>/dev/null | grep -q libcapstone && [ -n "$theirs" ]; then
+	# Padding behind the last instruction belongs to the symbol or not, as the tools see it.
+	is "$(head -n "$(wc -l <<<"$ours")" <<<"$theirs")" "$ours" "the instructions begin where objdump's do"
+else
+	skip "no libcapstone or no objdump" "the instructions begin where objdump's do"
+fi
+
+ps annotate -i hot.data worj
+is "$status" 2 "an unknown name: status 2"
+like "$err" "did you mean work\\?" "and the likely one"
+ps annotate -i hot.data caller
+is "$status" 2 "a function without samples of its own: status 2"
+like "$err" 'no samples of its own' "is told apart"
+ps annotate -i hot.data
+is "$status" 2 "no name: status 2"
+
+# Sources: nothing but regular files that the caller may read.
+refused() { # NAME: the source is not shown, and nothing hangs
+	local text
+	text=$(timeout 20 "$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
+	like "$text" "hot.c  \\(source not shown: " "$1"
+	like "$text" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +5$' "$1: its lines are counted all the same"
+}
+mv hot.c kept.c
+refused "no source file"
+mkfifo hot.c
+refused "a FIFO for a source file"
+rm hot.c
+mkdir hot.c
+refused "a folder for a source file"
+rmdir hot.c
+ln -s /proc/self/environ hot.c
+text=$(SECRET_OF_OURS=1 "$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
+unlike "$text" 'SECRET_OF_OURS' "a link to a file of the kernel for a source file"
+rm hot.c
+printf 'a\nb\nc\nd\n\033[31mred \xff\n' >hot.c
+text=$("$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
+like "$text" '5  \\x1b\[31mred \\xff$' "controls in a source are escaped"
+like "$text" 'changed since it was recorded' "a source that is newer than the recording is called so"
+cp kept.c hot.c
+if [ "$(id -u)" -eq 0 ] && id nobody >/dev/null 2>&1; then
+	chmod 600 hot.c
+	text=$(SUDO_UID=$(id -u nobody) "$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
+	unlike "$text" 'A hot line' "under sudo, a source that the caller cannot read is not shown"
+	chmod 755 . && chmod 644 hot.c
+	text=$(SUDO_UID=$(id -u nobody) "$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
+	like "$text" 'A hot line' "one that the caller can read is"
+else
+	skip "not root" "under sudo, a source that the caller cannot read is not shown"
+fi
+
+# The program is gone, or another has its name: lines come from inside the recording, instructions from nowhere.
+mv hot gone
+ps annotate -i hot.data work
+like "$out" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +5 ' "without the program: its lines are in the recording"
+like "$out" 'note +no instructions: no file' "and what is missing is said"
+sed 's/1234567/7654321/' kept.c >hot2.c
+"$CC" -O2 -g -Wl,--build-id -o hot "$work/hot2.c"
+ps annotate -i hot.data work
+like "$out" 'no instructions: the file here is not the one that ran' "another program of that name is not disassembled"
+mkdir -p "tree$work"
+mv gone "tree$work/hot"
+ps annotate -i hot.data --symfs tree --no-source work
+unlike "$out" 'no instructions' "--symfs"
+done_testing
