@@ -5,7 +5,7 @@
 #include "cmd/select.h"
 #include "export/exporter.h"
 
-enum { ID_PID = 1, ID_TID, ID_KERNEL, ID_ADDRS, ID_EVENT, ID_IDLE, ID_OUTPUT };
+enum { ID_PID = 1, ID_TID, ID_KERNEL, ID_ADDRS, ID_EVENT, ID_IDLE, ID_PERIOD, ID_OUTPUT };
 
 struct choices {
 	struct selection selection;
@@ -20,6 +20,7 @@ static bool take(struct choices *c, const struct option_value *value, struct err
 	case ID_TID: c->input.with_tid = true; return true;
 	case ID_KERNEL: c->input.kernel_marks = true; return true;
 	case ID_ADDRS: c->input.addrs = true; return true;
+	case ID_PERIOD: c->input.by_period = true; return true;
 	case ID_IDLE: c->input.idle = true; return true;
 	case ID_EVENT: c->event = value->value; return true;
 	case ID_OUTPUT: c->output = value->value; return true;
@@ -46,6 +47,7 @@ static const struct option options[] = {
 	SELECT_SAMPLE_OPTIONS,
 	{ 'e', "event", "EVENT", "count samples of this event (default: the first that has samples)", 0, ID_EVENT, NULL, NULL },
 	{ 0, "idle", NULL, "count samples of idle CPUs too", 0, ID_IDLE, NULL, NULL },
+	{ 0, "period", NULL, "count the periods of the samples (ns of clocks, else events), not the samples", 0, ID_PERIOD, NULL, NULL },
 	{ 'o', "output", "FILE", "write FILE instead of standard output", 0, ID_OUTPUT, "Output", "file" },
 	{ 0, "pid", NULL, "name processes COMM-PID", 0, ID_PID, NULL, NULL },
 	{ 0, "tid", NULL, "name threads COMM-PID/TID", 0, ID_TID, NULL, NULL },

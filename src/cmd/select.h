@@ -15,7 +15,7 @@ enum select_id {
 
 // From which recording, and how names are found.
 #define SELECT_INPUT_OPTIONS \
-	{ 'i', "input", "FILE", "the recording, ours or perf's; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" }, \
+	{ 'i', "input", "FILE", "the recording, ours or perf's, or text: folded stacks, perf script's output; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" }, \
 	{ 0, "inline", NULL, "show inlined functions as frames of their own (the default)", OPTION_NEGATABLE, SELECT_INLINE, NULL, NULL }, \
 	{ 0, "demangle", NULL, "show C++ and Rust names as they are written (the default)", OPTION_NEGATABLE, SELECT_DEMANGLE, NULL, NULL }, \
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL }, \

@@ -77,7 +77,7 @@ static void count_samples(struct writer *w)
 		uint32_t leaf = export_stack_of(&w->stacks, s);
 		while (by_leaf.count <= leaf)
 			vec_push(&by_leaf, (struct cost){ 0 });
-		by_leaf.data[leaf].samples++;
+		by_leaf.data[leaf].samples += profile_sample_count(w->profile, s);
 		by_leaf.data[leaf].weight += s->weight;
 	}
 	for (uint32_t leaf = 0; leaf < by_leaf.count; leaf++)
@@ -246,7 +246,8 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	vec_push(&w.stamps, 0);
 	export_stacks_init(&w.stacks, input);
 	count_samples(&w);
-	w.has_weights = w.is_clock || w.total.weight > 0;
+	bool counts_alone = input->event < p->events.count && p->events.data[input->event].counts_by_weight;
+	w.has_weights = w.is_clock || (w.total.weight > 0 && !counts_alone);
 	put_header(&w);
 	put_arcs(&w);
 	intern_release(&w.arcs);

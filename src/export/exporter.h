@@ -19,6 +19,7 @@ struct export_input {
 	bool inlines, kernel_marks, addrs, with_pid, with_tid; // folded
 	bool inline_marks;                 // folded: "_[i]" behind inlined functions, for flame graphs
 	bool idle;                         // folded: samples of pid 0 too
+	bool by_period;                    // folded: counts are sums of periods, not samples
 	uint32_t event;                    // folded: index of the event whose samples are counted
 	bool header, hide_calls;           // script: --header, -G
 	size_t first_sample, sample_count; // script: a slice, so that long outputs are written in pieces; count 0: all

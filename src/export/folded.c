@@ -7,6 +7,7 @@
 
 #include "base/escape.h"
 #include "export/exporter.h"
+#include "export/place.h"
 #include "export/stack_text.h"
 
 enum { NONE = 0xffffffff };
@@ -47,13 +48,6 @@ struct folding {
 
 // ---------------------------------------------------------------- samples
 
-static bool is_wanted(const struct export_input *input, const struct profile_sample *sample)
-{
-	if (sample->event != input->event || (sample->is_idle && !input->idle))
-		return false;
-	return input->filter == NULL || filter_keeps(input->filter, input->profile, sample);
-}
-
 static uint32_t front_of(struct folding *f, const struct profile_sample *sample)
 {
 	const char *mark = stack_mark(sample->end);
@@ -72,7 +66,7 @@ static void count_samples(struct folding *f)
 {
 	for (size_t i = 0; i < f->profile->samples.count; i++) {
 		const struct profile_sample *sample = &f->profile->samples.data[i];
-		if (!is_wanted(f->input, sample))
+		if (!export_keeps(f->input, sample))
 			continue;
 		bool is_new;
 		uint32_t front = front_of(f, sample);
@@ -81,7 +75,7 @@ static void count_samples(struct folding *f)
 			vec_push(&f->tallies, (struct tally){ .stack = sample->stack, .next = f->first_tally.data[front] });
 			f->first_tally.data[front] = id;
 		}
-		f->tallies.data[id].count++;
+		f->tallies.data[id].count += f->input->by_period ? sample->weight : profile_sample_count(f->profile, sample);
 	}
 }
 

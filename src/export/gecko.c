@@ -155,7 +155,7 @@ static void put_samples(struct writer *w, const struct export_thread *t)
 	if (w->is_clock)
 		COLUMN(w, "weight", t->count, json_put_fixed(w->out, NULL, (double)samples[rows[i]].weight / 1e6, 6));
 	else
-		json_put_null(w->out, "weight");
+		COLUMN(w, "weight", t->count, json_put_u64(w->out, NULL, profile_sample_count(w->profile, &samples[rows[i]])));
 	json_put_text(w->out, "weightType", w->is_clock ? "tracing-ms" : "samples");
 	json_put_u64(w->out, "length", t->count);
 	json_close_object(w->out);

@@ -29,7 +29,8 @@ static uint64_t kept_samples(const struct export_input *input)
 {
 	uint64_t count = 0;
 	for (size_t i = 0; i < input->profile->samples.count; i++)
-		count += export_keeps(input, &input->profile->samples.data[i]);
+		if (export_keeps(input, &input->profile->samples.data[i]))
+			count += profile_sample_count(input->profile, &input->profile->samples.data[i]);
 	return count;
 }
 

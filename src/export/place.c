@@ -186,7 +186,7 @@ void export_threads_read(struct export_threads *threads, const struct export_inp
 			vec_push(&threads->threads, (struct export_thread){ .pid = s->pid, .tid = s->tid });
 		struct export_thread *t = &threads->threads.data[id];
 		t->comm = s->comm != 0 ? s->comm : t->comm;
-		t->count++;
+		t->count++; // rows
 		t->weight += s->weight;
 		vec_push(&owners, id);
 		vec_push(&threads->samples, i);

@@ -91,9 +91,15 @@ static void count_samples(struct writer *w)
 		uint32_t id = intern_bytes(&w->keys, (const char *)&key, sizeof(key));
 		if (id == w->values.count)
 			vec_push(&w->values, (struct sample_value){ 0 });
-		w->values.data[id].count++;
+		w->values.data[id].count += profile_sample_count(w->profile, s);
 		w->values.data[id].weight += s->weight;
 	}
+}
+
+// Stacks that were counted elsewhere have no other value than their number.
+static bool counts_alone(const struct writer *w)
+{
+	return w->input->event < w->profile->events.count && w->profile->events.data[w->input->event].counts_by_weight;
 }
 
 static void put_label_text(struct writer *w, const char *key, const char *text)
@@ -142,7 +148,8 @@ static void put_sample(struct writer *w, const struct sample_key *key, const str
 {
 	put_locations(w, key);
 	buf_uleb(&w->inner, value->count);
-	buf_uleb(&w->inner, value->weight);
+	if (!counts_alone(w))
+		buf_uleb(&w->inner, value->weight);
 	put_message(&w->part, 2, &w->inner);
 	put_label_number(w, "pid", key->pid);
 	put_label_number(w, "tid", key->tid);
@@ -278,11 +285,12 @@ static void put_about(struct writer *w)
 	const struct profile_event *e = w->input->event < w->profile->events.count ? &w->profile->events.data[w->input->event] : NULL;
 	const struct profile_meta *meta = &w->profile->meta;
 	const struct report *report = w->input->report;
-	const char *type = e == NULL || e->is_clock ? "cpu" : profile_text(w->profile, e->name);
+	const char *type = e == NULL || e->is_clock ? "cpu" : counts_alone(w) ? "samples" : profile_text(w->profile, e->name);
 	const char *unit = e == NULL || e->is_clock ? "nanoseconds" : "count";
 	uint64_t from = report != NULL ? report->from_ns : meta->start_ns, to = report != NULL ? report->to_ns : meta->end_ns;
 	put_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
-	put_value_type(w, PROFILE_SAMPLE_TYPE, type, unit);
+	if (!counts_alone(w))
+		put_value_type(w, PROFILE_SAMPLE_TYPE, type, unit);
 	if (meta->start_wall_ns != 0)
 		put_number(w->out, PROFILE_TIME_NS, meta->start_wall_ns + (from > meta->start_ns ? from - meta->start_ns : 0));
 	put_number(w->out, PROFILE_DURATION_NS, to > from ? to - from : 0);

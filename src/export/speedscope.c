@@ -57,7 +57,8 @@ static void put_profile(struct writer *w, const char *name, size_t first, size_t
 	json_close_array(w->out);
 	json_open_array(w->out, "weights");
 	for (size_t i = first; i < first + count; i++) {
-		uint64_t weight = w->is_clock ? w->profile->samples.data[w->threads.samples.data[i]].weight : 1;
+		const struct profile_sample *s = &w->profile->samples.data[w->threads.samples.data[i]];
+		uint64_t weight = w->is_clock ? s->weight : profile_sample_count(w->profile, s);
 		total += weight;
 		json_put_u64(w->out, NULL, weight);
 	}

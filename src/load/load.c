@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "load/loader.h"
+#include "load/text.h"
 
 enum {
 	QUEUE_BYTES_MOST = 128 << 20,
@@ -371,6 +372,9 @@ static void release(struct loader *loader)
 bool load_profile(struct profile *profile, const struct load_options *options, struct err *err)
 {
 	profile_init(profile);
+	enum text_kind text = text_detect(options->input);
+	if (text != TEXT_NONE)
+		return text_load(profile, options, text, err);
 	struct reader *reader;
 	if (!reader_open(&reader, options->input, options->salvage, err))
 		return false;

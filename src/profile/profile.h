@@ -64,6 +64,7 @@ struct profile_event {
 	uint32_t name;              // intern id
 	bool is_clock;              // weights are ns of CPU time
 	bool is_freq;               // sampled by frequency: periods vary
+	bool counts_by_weight;      // a row of `samples` stands for as many samples as its weight: stacks that were counted elsewhere
 	uint64_t period;            // fixed period (ns for clocks), or the frequency's nominal one
 	uint64_t frequency;
 	bool excludes_user, excludes_kernel, excludes_idle;
@@ -111,6 +112,11 @@ uint32_t profile_add_function(struct profile *profile, const struct profile_func
 uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame); // by (dso, image_addr, kind, via, addr if no dso)
 uint32_t profile_add_node(struct profile *profile, uint32_t parent, uint32_t frame);
 const char *profile_text(const struct profile *profile, uint32_t intern_id);
+// How many samples a row stands for.
+static inline uint64_t profile_sample_count(const struct profile *profile, const struct profile_sample *sample)
+{
+	return sample->event < profile->events.count && profile->events.data[sample->event].counts_by_weight ? sample->weight : 1;
+}
 
 // Walks a sample's stack root first, every inline frame a step of its own when `inlines` (outer function before what is inlined into it).
 struct stack_step { uint32_t frame, line; }; // line: index into chains

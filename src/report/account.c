@@ -113,8 +113,11 @@ static void count_stacks(struct build *b)
 static uint64_t samples_before_filter(const struct build *b)
 {
 	uint64_t count = 0;
-	for (size_t i = 0; i < b->profile->samples.count; i++)
-		count += b->profile->samples.data[i].event == b->event_id && !b->profile->samples.data[i].is_idle;
+	for (size_t i = 0; i < b->profile->samples.count; i++) {
+		const struct profile_sample *s = &b->profile->samples.data[i];
+		if (s->event == b->event_id && !s->is_idle)
+			count += profile_sample_count(b->profile, s);
+	}
 	return count;
 }
 

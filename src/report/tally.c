@@ -269,25 +269,26 @@ static void count_ends(struct tally *t)
 double tally_weight(const struct tally *t, const struct profile_sample *sample)
 {
 	if (!t->is_weighted)
-		return 1;
+		return (double)profile_sample_count(t->profile, sample);
 	double weight = (double)sample->weight;
 	return weight < t->weight_floor ? 0 : weight;
 }
 
 static void count_stack(struct tally *t, const struct profile_sample *sample, uint32_t set, double weight)
 {
+	uint64_t count = profile_sample_count(t->profile, sample);
 	switch (stack_class_of(sample)) {
 	case STACK_COMPLETE:
-		t->stacks_complete++;
+		t->stacks_complete += count;
 		break;
 	case STACK_JOINED:
-		t->stacks_joined++;
+		t->stacks_joined += count;
 		break;
 	case STACK_TRUNCATED:
-		t->stacks_truncated++;
+		t->stacks_truncated += count;
 		break;
 	case STACK_FAILED:
-		t->stacks_failed++;
+		t->stacks_failed += count;
 		break;
 	}
 	if (stack_class_of(sample) >= STACK_TRUNCATED) {
@@ -295,14 +296,15 @@ static void count_stack(struct tally *t, const struct profile_sample *sample, ui
 		t->set_cut.data[set] += weight;
 	}
 	if (sample->end < UNWIND_END_COUNT)
-		t->ends[sample->end]++;
+		t->ends[sample->end] += count;
 	if (sample->splice < 3)
-		t->splices[sample->splice]++;
+		t->splices[sample->splice] += count;
 }
 
 static void count_sample(struct tally *t, const struct profile_sample *sample, size_t *block)
 {
 	double weight = tally_weight(t, sample);
+	uint64_t count = profile_sample_count(t->profile, sample);
 	t->warm_up_samples += weight == 0;
 	size_t now = block_of(t, sample->time_ns);
 	if (now != *block) {
@@ -316,10 +318,10 @@ static void count_sample(struct tally *t, const struct profile_sample *sample, s
 	t->n[now] += weight;
 	t->weight += weight;
 	t->weight_squares += weight * weight;
-	t->samples++;
+	t->samples += count;
 	const struct tally_set *set = &t->sets.data[id];
 	struct tally_row *self = &t->rows.data[set->self_row];
-	self->samples++;
+	self->samples += count;
 	if (sample->is_kernel)
 		self->kernel += weight;
 	else
@@ -363,6 +365,8 @@ static void find_weights(struct tally *t)
 	VEC(uint64_t) some = { 0 };
 	size_t count = 0, step = 1 + p->samples.count / MAX_MEDIAN;
 	uint64_t first = 0;
+	if (p->events.data[t->event].counts_by_weight)
+		return;
 	for (size_t i = 0; i < p->samples.count; i++) {
 		const struct profile_sample *s = &p->samples.data[i];
 		if (s->event != t->event || s->weight == 0)

@@ -1,0 +1,131 @@
+#!/bin/bash
+# What other tools wrote as text, read by report, fold, flame and export: perf script's output, and folded stacks.
+. "$(dirname "$0")/tap.sh"
+text=$fixtures/text/perf-script.txt
+folded=$fixtures/text/folded.txt
+
+ps fold -i "$text"
+is "$status" 0 "perf script's text is folded"
+like "$err" "read from perf script's text: what was lost, and whether stacks are whole, is not known" "saying what it cannot tell"
+is "$out" 'app;__libc_start_main;main;parse(char const*, int);read_row 1
+my worker 12;[unknown];[libz.so.1];nf_hook;entry_SYSCALL_64 1
+node-v011;LazyCompile:~body_0 evalmachine.<anonymous>:1 1' "comms with blanks and digits, offsets cut off, code without names, inlined functions, paths with parentheses"
+ps fold -i "$text" --kernel --period --idle
+is "$out" 'app;__libc_start_main;main;parse(char const*, int);read_row 1000000
+my worker 12;[unknown];[libz.so.1];nf_hook_[k];entry_SYSCALL_64_[k] 1000000
+node-v011;LazyCompile:~body_0 evalmachine.<anonymous>:1 1
+swapper;idle_[k] 1000000' "--period counts periods; the kernel by its file's name; a sample without call chain"
+ps fold -i "$text" --no-inline --addrs --tid
+like "$out" '^app-4242/4243;__libc_start_main <7fa68b1f2d84>;main <401230>;parse\(char const\*, int\) <401b97> 1$' "ids, addresses as they stood there"
+ps fold -i "$text" -e sched:sched_switch
+is "$out" 'V8 WorkerThread;schedule 1' "another event, a tracepoint with its fields"
+ps fold -i - <"$text"
+is "$(wc -l <<<"$out")" 3 "from standard input"
+is "$(cat "$text" | "$perfsample" fold -q -i -)" "$out" "from a pipe"
+ps script -i "$text" -F comm,pid,tid,cpu,time,event,ip,sym,symoff,dso
+like "$out" '^ *app +4242/4243 +\[003\] +4152\.008865: .*cpu-clock:u' "script gives it back"
+like "$out" '401b97 parse\(char const\*, int\)\+0x27 \(/opt/my app \(v2\)/app\)' "with its frames"
+ps report -i "$text" --format json
+like "$out" '"host":"db-3"' "what its header says"
+like "$out" '"argv":\["/usr/bin/perf","record","-g","--","./app","--threads","2"\]' "and the command line"
+ps report -i "$text"
+like "$out" 'read from perf script' "report says where it is from"
+"$perfsample" script -i "$fixtures/small.data" | "$perfsample" fold -q -i - >"$work/again"
+is "$(cat "$work/again")" "$("$perfsample" fold -i "$fixtures/small.data")" "what our script writes folds to what fold writes"
+
+ps fold -i "$folded" --kernel
+like "$err" 'read from folded stacks: no times, and what was lost is not known' "folded stacks, saying what they cannot tell"
+is "$out" "$(grep -v '^#' "$folded" | sed 's/_\[i\]//' | LC_ALL=C sort)" "fold gives back what it is given"
+ps report -i "$folded" --format json -c app
+is "$status" 0 "report reads them"
+python3 -c '
+import json, sys
+e = json.load(sys.stdin)["events"][0]
+assert e["samples"]["taken"] == 22 and e["samples"]["before_filter"] == 22 + 18446744073, e["samples"]
+assert e["stacks"]["truncated"] == 2 and e["stacks"]["failed"] == 1, e["stacks"]
+assert [f["self"]["samples"] for f in e["functions"] if f["symbol"].startswith("read_row")] == [12], e["functions"]' <<<"$out"
+ok $? "and counts what the lines say, without a row a sample"
+ps flame -i "$folded" -o - -c app
+like "$out" '>22 samples' "flame draws them"
+ps export -i "$folded" --format speedscope
+like "$out" '"weights":\[12,3,2,1,4,18446744073\]' "export weighs them"
+printf 'a;b 1\nnot a stack\na;c 2\n' >"$work/bad"
+ps fold -i "$work/bad"
+is "$status" 4 "a line that is no stack: status 4"
+like "$err" "$work/bad: line 2: expected frame;frame;frame COUNT" "naming file and line"
+ps fold -i "$work/bad" --salvage
+is "$status/$out" "0/a;b 1
+a;c 2" "--salvage skips it"
+like "$err" '1 lines were not understood and skipped, the first is line 2' "and says so"
+printf 'a;b 99999999999999999999\n' >"$work/bad"
+ps fold -i "$work/bad"
+is "$status" 4 "a count beyond 64 bits: status 4"
+printf 'perf 1 [000] 5.0: cycles:\n\t 10 f (x)\ngarbage\n' >"$work/bad"
+ps fold -i "$work/bad"
+is "$status" 4 "a line between samples that is none: status 4"
+like "$err" "line 3: expected a sample" "naming it"
+printf 'PNG\0\1\2' >"$work/bad"
+ps fold -i "$work/bad"
+is "$status" 4 "neither text nor perf.data: status 4"
+: >"$work/bad"
+ps fold -i "$work/bad"
+is "$status" 4 "an empty file: status 4"
+
+corpus=${PERFSAMPLE_CORPUS:-../shared/data}/corpus/script
+if [ -d "$corpus" ]; then
+	python3 - "$perfsample" "$corpus" "$work" <<'P'
+# Folds of FlameGraph's and inferno's own tests. They shorten names (no arguments, no quotes, no L before Java classes), show blanks in comms
+# as _, a process that perf did not name as ?, and FlameGraph forgets a last sample that no empty line follows.
+import collections, gzip, os, re, subprocess, sys
+perfsample, corpus, work = sys.argv[1:]
+def fold(path, *args):
+    data = gzip.open(path).read() if path.endswith(".gz") else open(path, "rb").read()
+    if not data.endswith(b"\n\n") and b"\n\n" in data and os.path.basename(path).startswith("perf-"):
+        data = data[:data.rindex(b"\n\n") + 2]
+    open(work + "/in", "wb").write(data)
+    r = subprocess.run([perfsample, "fold", "-q", "--period", "--idle", "-i", work + "/in", *args], capture_output=True, text=True)
+    assert r.returncode == 0, (path, r.stderr)
+    return r.stdout.splitlines()
+def tidy(frame):
+    mark = "_[k]" if frame.endswith("_[k]") else ""
+    frame = frame[:len(frame) - len(mark)]
+    if not re.search(r"\.\(.*\)\.", frame):
+        frame = re.sub(r"\((?!anonymous namespace\)).*", "", frame)
+    if "/" in frame:
+        frame = re.sub("^L", "", frame)
+    return frame.replace('"', "").replace("'", "") + mark
+def counted(lines, comm=None):
+    counts = collections.Counter()
+    for line in lines:
+        stack, count = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        frames[0] = frames[0].replace(" ", "_")
+        if comm:
+            frames[0] = re.sub(comm, "", frames[0])
+        counts[";".join(frames[:1] + [tidy(f) for f in frames[1:]])] += int(count)
+    return counts
+checked = bad = 0
+def check(got, want, name):
+    global checked, bad
+    checked += 1
+    if got != want:
+        bad += 1
+        print("#", name, "ours:", list((got - want).items())[:2], "wanted:", list((want - got).items())[:2])
+for name in sorted(os.listdir(corpus)):
+    base = re.sub(r"\.txt(\.gz)?$", "", name)
+    for option, args, comm in (("kernel", ["--kernel"], None), ("pid", [], r"-\?$"), ("tid", [], r"-(\?|\d+)/\d+$")):
+        golden = f"{corpus}/{base}.collapsed-{option}.txt"
+        if os.path.exists(golden):
+            check(counted(fold(f"{corpus}/{name}", *args)), counted(open(golden), comm), golden)
+check(counted(fold(corpus + "/inferno-go-stacks.txt")), counted(open(corpus + "/inferno-go-stacks-collapsed.txt")), "go")
+check(counted(fold(corpus + "/inferno-versioned-vmlinux.txt", "--kernel")), counted(open(corpus + "/inferno-versioned-vmlinux-collapsed-kernel.txt")), "vmlinux")
+single = corpus + "/inferno-single-line-stacks"
+check(counted(fold(single + ".txt", "-e", "cycles") + fold(single + ".txt", "-e", "cycles:u")), counted(open(single + "-collapsed.txt")), "single")
+print("#", checked, "folds compared")
+assert checked >= 21 and bad == 0
+P
+	ok $? "perf script texts of others fold as FlameGraph and inferno fold them"
+else
+	skip "no corpus (PERFSAMPLE_CORPUS)" "perf script texts of others fold as FlameGraph and inferno fold them"
+fi
+done_testing
