@@ -128,10 +128,18 @@ static void next_stamp(struct tally *t)
 	}
 }
 
+static bool is_resolved(const struct profile *p, uint32_t stack)
+{
+	if (stack == PROFILE_NONE)
+		return false;
+	const struct profile_frame *f = &p->frames.data[p->nodes.data[stack].frame];
+	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
+}
+
 static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 {
 	const struct profile *p = t->profile;
-	struct tally_set set = { .first = (uint32_t)t->members.count };
+	struct tally_set set = { .first = (uint32_t)t->members.count, .is_resolved = is_resolved(p, stack) };
 	next_stamp(t);
 	add_leaf(t, &set, stack, context);
 	bool all_alike = (t->keys & KEYS_OF_CODE) == 0; // every frame is the same row
@@ -321,6 +329,8 @@ static void count_sample(struct tally *t, const struct profile_sample *sample, s
 	t->samples += count;
 	const struct tally_set *set = &t->sets.data[id];
 	struct tally_row *self = &t->rows.data[set->self_row];
+	double *denominator = !set->is_resolved ? &t->unresolved : sample->is_kernel ? &t->kernel : &t->user;
+	*denominator += weight;
 	self->samples += count;
 	if (sample->is_kernel)
 		self->kernel += weight;
@@ -328,26 +338,6 @@ static void count_sample(struct tally *t, const struct profile_sample *sample, s
 		self->user += weight;
 	count_stack(t, sample, id, weight);
 	count_visits(t, sample, id);
-}
-
-// Whether the innermost place has a name does not depend on the keys.
-static bool is_resolved(const struct profile *p, uint32_t stack)
-{
-	if (stack == PROFILE_NONE)
-		return false;
-	const struct profile_frame *f = &p->frames.data[p->nodes.data[stack].frame];
-	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
-}
-
-static void count_denominator(struct tally *t, const struct profile_sample *sample)
-{
-	double weight = tally_weight(t, sample);
-	if (!is_resolved(t->profile, sample->stack))
-		t->unresolved += weight;
-	else if (sample->is_kernel)
-		t->kernel += weight;
-	else
-		t->user += weight;
 }
 
 static int by_value(const void *a, const void *b)
@@ -418,7 +408,6 @@ void tally_build(struct tally *tally, const struct profile *profile, uint32_t ev
 			if (!tally->idle)
 				continue;
 		}
-		count_denominator(tally, sample);
 		count_sample(tally, sample, &block);
 	}
 	flush_block(tally, block);

@@ -42,7 +42,8 @@ struct tally_row {
 // Rows have no cell for blocks without them. A (row, block) may occur more than once when samples are not in the order of time.
 struct tally_cell { uint32_t row, block; double self, total; };
 
-struct tally_set { uint32_t first, count, self_row; }; // the distinct rows of a stack, into `members`
+// The distinct rows of a stack, into `members`; and whether its innermost place has a name, which does not depend on the keys.
+struct tally_set { uint32_t first, count, self_row; bool is_resolved; };
 
 struct tally {
 	const struct profile *profile;
