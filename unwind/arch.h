@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { UNWIND_REGISTERS = 33 }; // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33)
-enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16 };
+enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24 };
 
 // Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
 struct unwind_sigframe {
@@ -36,6 +36,11 @@ struct unwind_arch {
 	bool (*is_stub)(const uint8_t *code, size_t size);
 	// The bytes at an address: the `sigreturn` trampoline?
 	bool (*is_sigreturn)(const uint8_t *code, size_t size);
+	// Among the bytes from one address to another: does a function end there? What stands behind is another one then. Bytes are not
+	// decoded where instructions differ in length: a constant may pass for an end.
+	bool (*has_end)(const uint8_t *code, size_t size);
+	// The bytes at a return address: do they leave the thread or the program before they return?
+	bool (*is_exit)(const uint8_t *code, size_t size);
 	struct unwind_sigframe sigframe;
 };
 extern const struct unwind_arch *const unwind_archs[]; // NULL-terminated, generated

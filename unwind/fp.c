@@ -4,6 +4,7 @@
 
 enum {
 	ENTRY_BYTES = 64,        // no libc's _start is longer
+	ENTRY_WORDS = 8,         // that it may have pushed
 	LEAF_WORDS = 3,          // a lazy PLT slot has pushed two words at most
 	FUNCTION_BYTES = 1 << 16, // how far into a function a pc may be
 	TRUNCATED_BYTES = 8 << 20, // how far above the copy a frame pointer is believed to point into the stack: the usual limit of one
@@ -124,30 +125,56 @@ bool walk_frame_pointer(struct walk *walk, struct cursor *at)
 	return true;
 }
 
-// What the kernel puts at a new program's sp: argc, that many pointers into the stack, NULL (psABI, "Initial Stack"). Code that runs
-// with this sp was called by nobody.
+// What the kernel puts at a new program's sp: argc, that many pointers to strings that stand one behind the other above, NULL (psABI, "Initial
+// Stack"; create_elf_tables in fs/binfmt_elf.c). Code that runs with this sp was called by nobody.
 static bool is_initial_stack(const struct walk *walk, uint64_t sp)
 {
-	uint64_t word = walk->arch->word_bytes, argc, argument, terminator;
+	uint64_t word = walk->arch->word_bytes, argc, argument, before = sp, terminator;
 
 	if (!stack_word(&walk->view, sp, &argc) || argc == 0 || argc > MAX_ARGUMENTS ||
-	    !stack_word(&walk->view, sp + word, &argument) || argument <= sp ||
-	    !stack_word(&walk->view, sp + (argc + 1) * word, &terminator))
+	    !stack_word(&walk->view, sp + (argc + 1) * word, &terminator) || terminator != 0)
 		return false;
-	return terminator == 0;
+	for (uint64_t i = 1; i <= argc; i++) {
+		if (!stack_word(&walk->view, sp + i * word, &argument) || argument <= before || (i == 1 && argument < sp + (argc + 2) * word))
+			return false;
+		before = argument;
+	}
+	return true;
 }
 
-// A frame that nobody called, as far as can be told without CFI: the code at the image's entry point (it has to be looked up in a
-// range, for nothing tells where that function ends), the initial stack, or a caller whose frame pointer is zero, as the psABIs
-// advise for the outermost frame.
+// The image's entry point: it has to be looked up in a range, for nothing tells where that function ends.
+static bool is_entry(const struct unwind_map *map, uint64_t pc)
+{
+	uint64_t entry = map->image->image->entry, from_entry = pc - map->bias - entry;
+	struct bytes code;
+
+	if (entry == 0 || from_entry >= ENTRY_BYTES)
+		return false;
+	return from_entry == 0 || (image_at_vaddr(map->image->image, entry, from_entry, &code) && !map->image->arch->has_end(code.at, from_entry));
+}
+
+// A caller whose frame pointer is zero, as the psABIs advise for the outermost frame. But where nothing keeps frame pointers the register may be zero
+// for any other reason: it must have been read from a pair that it ends, or the code must be seen to leave, not to return.
+static bool is_end_of_pairs(const struct unwind_map *map, const struct cursor *at)
+{
+	struct bytes code;
+
+	if (at->kind != FRAME_RETURN || at->fp != 0)
+		return false;
+	if (at->via == VIA_FP)
+		return true;
+	return map->image != NULL && code_at(map, at->pc, 4, UNWIND_EXIT_BYTES, false, &code) && map->image->arch->is_exit(code.at, bytes_left(&code));
+}
+
+// A frame that nobody called, as far as can be told without CFI. The code at the entry point may have aligned sp and pushed a few words.
 static bool is_outermost(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
-	if (map->image != NULL && map->image->image->entry != 0) {
-		uint64_t from_entry = at->pc - map->bias - map->image->image->entry;
-		if (from_entry < ENTRY_BYTES)
+	bool at_entry = map->image != NULL && map->image->arch == walk->arch && is_entry(map, at->pc);
+
+	for (unsigned i = 0; i <= (at_entry ? ENTRY_WORDS : 0); i++)
+		if (is_initial_stack(walk, at->sp + i * walk->arch->word_bytes))
 			return true;
-	}
-	return is_initial_stack(walk, at->sp) || (at->kind == FRAME_RETURN && at->fp == 0);
+	return is_end_of_pairs(map, at);
 }
 
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)

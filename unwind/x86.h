@@ -49,4 +49,23 @@ static inline bool x86_is_stub(const uint8_t *code, size_t size)
 	return size >= 2 && code[0] == 0xff && (code[1] == 0x25 || code[1] == 0xa3);
 }
 
+// ret, hlt, ud2
+static inline bool x86_has_end(const uint8_t *code, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (code[i] == 0xc3 || code[i] == 0xf4 || (code[i] == 0x0f && i + 1 < size && code[i + 1] == 0x0b))
+			return true;
+	return false;
+}
+
+// hlt, syscall, int $0x80 or ud2 before a ret
+static inline bool x86_is_exit(const uint8_t *code, size_t size)
+{
+	for (size_t i = 0; i < size && code[i] != 0xc3; i++)
+		if (code[i] == 0xf4 || (i + 1 < size && ((code[i] == 0x0f && (code[i + 1] == 0x05 || code[i + 1] == 0x0b)) ||
+		                                         (code[i] == 0xcd && code[i + 1] == 0x80))))
+			return true;
+	return false;
+}
+
 #endif

@@ -245,7 +245,9 @@ static void write_stacks(struct buf *out, const struct report_event *e)
 	open_object(out, "splices");
 	for (size_t i = 1; i < 3; i++)
 		u64(out, splices[i], e->splices[i]);
-	buf_string(out, "}}");
+	buf_byte(out, '}');
+	u64(out, "guessed", e->stacks_guessed);
+	buf_byte(out, '}');
 }
 
 static void write_measure(struct buf *out, const char *key, const struct row_measure *m, bool run_only, bool is_total)

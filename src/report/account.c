@@ -103,6 +103,7 @@ static void count_stacks(struct build *b)
 	event->stacks_failed = t->stacks_failed;
 	memcpy(event->ends, t->ends, sizeof(event->ends));
 	memcpy(event->splices, t->splices, sizeof(event->splices));
+	event->stacks_guessed = t->stacks_guessed;
 	if (t->weight > 0) {
 		event->user_share = t->user / t->weight;
 		event->kernel_share = t->kernel / t->weight;

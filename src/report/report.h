@@ -101,6 +101,7 @@ struct report_event {
 	double user_share, kernel_share, unresolved_share, idle_excluded;
 	uint64_t stacks_complete, stacks_joined, stacks_truncated, stacks_failed;
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
+	uint64_t stacks_guessed;      // with a frame that no CFI led to
 	double recorder_cpu_s, recorder_share;
 	double n;                     // Kish's n when weighted
 	double missing;               // how many samples the worst case adds, on the scale of n: lost, and what silence, drops and throttling hide

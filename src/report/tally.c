@@ -8,10 +8,9 @@ enum { KEYS_OF_CODE = 1 << KEY_SYMBOL | 1 << KEY_DSO | 1 << KEY_SRCLINE };
 
 enum stack_class stack_class_of(const struct profile_sample *sample)
 {
-	if (sample->splice != 0) // exact or checked
-		return STACK_JOINED;
 	switch (sample->end) {
 	case UNWIND_ROOT:
+		return sample->splice != 0 ? STACK_JOINED : STACK_COMPLETE; // exact or checked
 	case UNWIND_NOT_USER:
 		return STACK_COMPLETE;
 	case UNWIND_TRUNCATED:
@@ -282,6 +281,21 @@ double tally_weight(const struct tally *t, const struct profile_sample *sample)
 	return weight < t->weight_floor ? 0 : weight;
 }
 
+// Whether a frame of the stack was found without CFI. A node's parent comes before it.
+static bool is_guessed(struct tally *t, uint32_t node)
+{
+	const struct profile *p = t->profile;
+	if (node == PROFILE_NONE)
+		return false;
+	for (size_t i = t->guessed.count; i <= node; i++) {
+		const struct profile_node *at = &p->nodes.data[i];
+		uint8_t via = p->frames.data[at->frame].via;
+		bool below = at->parent != PROFILE_NONE && at->parent < i && t->guessed.data[at->parent] != 0;
+		vec_push(&t->guessed, below || via == VIA_FP || via == VIA_LEAF_RULE);
+	}
+	return t->guessed.data[node] != 0;
+}
+
 static void count_stack(struct tally *t, const struct profile_sample *sample, uint32_t set, double weight)
 {
 	uint64_t count = profile_sample_count(t->profile, sample);
@@ -307,6 +321,8 @@ static void count_stack(struct tally *t, const struct profile_sample *sample, ui
 		t->ends[sample->end] += count;
 	if (sample->splice < 3)
 		t->splices[sample->splice] += count;
+	if (is_guessed(t, sample->stack))
+		t->stacks_guessed += count;
 }
 
 static void count_sample(struct tally *t, const struct profile_sample *sample, size_t *block)
@@ -432,6 +448,7 @@ void tally_release(struct tally *t)
 	hash_map_release(&t->thread_ids);
 	hash_map_release(&t->process_ids);
 	vec_release(&t->set_of_stack);
+	vec_release(&t->guessed);
 	vec_release(&t->sets);
 	vec_release(&t->members);
 	vec_release(&t->thread_states);

@@ -68,12 +68,14 @@ struct tally {
 	size_t threads, processes;
 	uint64_t stacks_complete, stacks_joined, stacks_truncated, stacks_failed;
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
+	uint64_t stacks_guessed; // with a frame that no CFI led to: frame pointers, the leaf rule
 
 	// private
 	struct intern entry_ids, context_ids;
 	VEC(uint32_t) entry_of_line; // by index into profile->chains; + 1, 0: not yet
 	struct hash_map row_ids, set_ids, thread_ids, process_ids;
 	VEC(uint32_t) set_of_stack;
+	VEC(uint8_t) guessed;         // by node of the profile, as far as was asked
 	VEC(struct tally_set) sets;
 	VEC(uint32_t) members;
 	VEC(uint32_t) thread_states; // the set of each thread's last sample

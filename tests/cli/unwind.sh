@@ -169,5 +169,74 @@ if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && gcc -o "$dir/many"
 else
 	skip "8,100 frames" "no gcc for x86-64"
 fi
+# Where no CFI says that a frame is the outermost. Every stack that claims a root must have it at one of these; `share` of them must.
+roots() { # NAMES LEAST NAME : least share of the samples in spin() that are complete
+	"$ps" fold -i "$dir/perf.data" >"$dir/folded" 2>>"$dir/err"
+	python3 - "$dir/folded" "$1" "$2" <<'P'
+import re, sys
+good = cut = false = 0
+for line in open(sys.argv[1]):
+    stack, n = line.rstrip("\n").rsplit(" ", 1)
+    frames = stack.split(";")
+    if not any(f.startswith("spin") for f in frames):
+        continue
+    if frames[1].startswith("["):
+        cut += int(n)
+    elif re.fullmatch(sys.argv[2], frames[1]):
+        good += int(n)
+    else:
+        false += int(n)
+        print("#  ", stack[:200])
+if good + cut < 50 or good < float(sys.argv[3]) * (good + cut) or false > 0:
+    print("#   roots", good, "cut", cut, "false", false)
+    sys.exit(1)
+P
+	ok $? "$3"
+}
+cat >"$dir/spin.c" <<'C'
+#ifdef BARE
+int main(int argc, char **argv);
+__attribute__((noreturn, used)) void leave(long status) { for (;;) __asm__ volatile("syscall" : : "a"(231L), "D"(status) : "rcx", "r11", "memory"); }
+__attribute__((used)) int start_c(long *p) { return main((int)p[0], (char **)(p + 1)); }
+/* as musl's crt: no CFI */
+__asm__(".globl _start\n.type _start, @function\n_start: xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp\n call start_c\n mov %eax, %edi\n call leave\n.size _start, .-_start\n");
+#endif
+static volatile long sink;
+__attribute__((noinline)) void spin(long n) { for (long i = 0; i < n; i++) sink += i * i; }
+__attribute__((noinline)) int down(int depth) { volatile char room[100]; room[depth % 100] = 1; if (depth > 0) return down(depth - 1) + room[depth % 100]; spin(1000000); return 0; }
+int main(int argc, char **argv) { (void)argv; int s = 0; for (int i = 0; i < 200; i++) s += down(argc > 1 ? 400 : 20); return s == 1; }
+C
+if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
+	for kind in -static -static-pie; do
+		if (cd "$dir" && gcc -O1 $kind -o spin spin.c) 2>"$dir/err"; then
+			rec ./spin
+			roots _start 0.99 "$kind: every stack begins at _start"
+			holds 'ends["guessed"] == 0' "$kind: no frame is guessed"
+			rec --call-graph dwarf,8192 ./spin deep
+			holds 'share("root") < 0.1 and share("truncated") > 0.8' "$kind: deeper than the copy is no root"
+			(cd "$dir" && cp spin named && strip -s spin)
+			rec ./spin
+			holds 'share("root", "not_user") >= 0.99' "$kind, stripped"
+		else
+			skip "$kind" "cannot be linked here"
+		fi
+	done
+	no_cfi='-fno-asynchronous-unwind-tables -fno-unwind-tables'
+	bare="-DBARE -nostdlib -static -fno-stack-protector -fcf-protection=none $no_cfi"
+	# shellcheck disable=SC2086
+	(cd "$dir" && gcc -O1 $bare -fno-omit-frame-pointer -fno-optimize-sibling-calls -o pairs spin.c && \
+		gcc -O1 $bare -fomit-frame-pointer -o bare spin.c) 2>"$dir/err"
+	rec ./pairs
+	roots '_start|start_c' 0.99 "no CFI, frame pointers: every stack begins at _start"
+	holds 'ends["guessed"] >= 0.99 * taken' "and every one is counted as guessed"
+	rec --call-graph dwarf,8192 ./pairs deep
+	holds 'share("root") < 0.1 and share("truncated", "no_cfi") > 0.8' "no CFI, frame pointers, deeper than the copy: no root"
+	rec ./bare
+	roots '_start' 0 "neither CFI nor frame pointers: no root but _start"
+	rec --call-graph dwarf,8192 ./bare deep
+	roots '_start' 0 "the same, deeper than the copy"
+else
+	skip "programs without CFI" "no gcc for x86-64"
+fi
 echo "1..$n"
 exit $failed

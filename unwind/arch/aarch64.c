@@ -37,6 +37,39 @@ static bool is_sigreturn(const uint8_t *code, size_t size)
 	return size >= sizeof(bytes) && memcmp(code, bytes, sizeof(bytes)) == 0;
 }
 
+static uint32_t instruction(const uint8_t *at)
+{
+	uint32_t word;
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+static bool is_ret(uint32_t word)
+{
+	return word == 0xd65f03c0 || word == 0xd65f0bff || word == 0xd65f0fff; // ret, retaa, retab
+}
+
+static bool is_trap(uint32_t word)
+{
+	return (word & 0xffe0001f) == 0xd4200000 || word >> 16 == 0; // brk, udf
+}
+
+static bool has_end(const uint8_t *code, size_t size)
+{
+	for (size_t i = 0; i + 4 <= size; i += 4)
+		if (is_ret(instruction(code + i)) || is_trap(instruction(code + i)))
+			return true;
+	return false;
+}
+
+static bool is_exit(const uint8_t *code, size_t size)
+{
+	for (size_t i = 0; i + 4 <= size && !is_ret(instruction(code + i)); i += 4)
+		if (instruction(code + i) == 0xd4000001 || is_trap(instruction(code + i))) // svc #0
+			return true;
+	return false;
+}
+
 const struct unwind_arch unwind_arch_aarch64 = {
 	.name = "aarch64",
 	.machine = EM_AARCH64,
@@ -54,6 +87,8 @@ const struct unwind_arch unwind_arch_aarch64 = {
 	.is_call = is_call,
 	.is_stub = is_stub,
 	.is_sigreturn = is_sigreturn,
+	.has_end = has_end,
+	.is_exit = is_exit,
 	// siginfo (128 bytes), ucontext up to uc_mcontext (176), fault address, x0 to x30, sp, pc
 	.sigframe = { .pc = 568, .sp = 560, .fp = 544, .lr = 552 },
 };

@@ -29,6 +29,8 @@ const struct unwind_arch unwind_arch_i386 = {
 	.is_call = x86_is_call,
 	.is_stub = x86_is_stub,
 	.is_sigreturn = is_sigreturn,
+	.has_end = x86_has_end,
+	.is_exit = x86_is_exit,
 	// sp at the trampoline: signal number, two pointers, siginfo (128 bytes), ucontext (20 bytes), then struct sigcontext
 	.sigframe = { .pc = 216, .sp = 188, .fp = 184 },
 };

@@ -31,6 +31,8 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.is_call = x86_is_call,
 	.is_stub = x86_is_stub,
 	.is_sigreturn = is_sigreturn,
+	.has_end = x86_has_end,
+	.is_exit = x86_is_exit,
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },
 };
