@@ -60,22 +60,22 @@ static bool set_units(struct diff_choices *c, const struct option_value *v, stru
 	return good;
 }
 
-static bool set_gate(struct diff_choices *c, const struct option_value *v, struct err *err)
+bool diff_set_gate(struct diff_choices *c, const char *text, const char *spelled, struct err *err)
 {
 	char number[32];
-	size_t length = strcspn(v->value, ":");
-	if (length > 0 && v->value[length - 1] == '%')
+	size_t length = strcspn(text, ":");
+	if (length > 0 && text[length - 1] == '%')
 		length--;
 	if (length == 0 || length >= sizeof(number))
-		return err_set(err, STATUS_USAGE, "%s: '%s' is not PCT or PCT:FUNCTION", v->spelled, v->value);
-	memcpy(number, v->value, length);
+		return err_set(err, STATUS_USAGE, "%s: '%s' is not PCT or PCT:FUNCTION", spelled, text);
+	memcpy(number, text, length);
 	number[length] = '\0';
-	const char *colon = strchr(v->value, ':');
+	const char *colon = strchr(text, ':');
 	c->gate_function = colon != NULL ? colon + 1 : NULL;
 	c->has_gate = true;
 	if (colon != NULL && colon[1] == '\0')
-		return err_set(err, STATUS_USAGE, "%s: '%s' names no function after the colon", v->spelled, v->value);
-	if (!value_double(number, 0, 10000, v->spelled, &c->gate_limit, err))
+		return err_set(err, STATUS_USAGE, "%s: '%s' names no function after the colon", spelled, text);
+	if (!value_double(number, 0, 10000, spelled, &c->gate_limit, err))
 		return false;
 	c->gate_limit /= 100;
 	return true;
@@ -89,7 +89,7 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	case ID_NEW: vec_push(&c->paths[1], v->value); return true;
 	case ID_UNITS: return set_units(&c->diff, v, err);
 	case ID_UNIT: return c->diff.options.unit = v->value, true;
-	case ID_GATE: return set_gate(&c->diff, v, err);
+	case ID_GATE: return diff_set_gate(&c->diff, v->value, v->spelled, err);
 	case ID_STRICT: return c->diff.strict = true, true;
 	case ID_FORMAT: return c->diff.format = v->value, true;
 	case ID_CHILDREN: return c->diff.options.children = c->digest.children = !v->negated, true;
@@ -165,12 +165,12 @@ static bool write_diff(const struct diff_choices *c, const struct diff_output *o
 	return good;
 }
 
-bool diff_write(const struct diff_choices *c, const struct diff *diff, const char *base, const char *new_, int *status, struct err *err)
+bool diff_write(const struct diff_choices *c, const struct diff *diff, const struct diff_names *names, int *status, struct err *err)
 {
 	struct gate_result gate;
 	if (c->has_gate && !diff_gate(diff, c->gate_limit, c->gate_function, &gate, err))
 		return false;
-	struct diff_output output = { .diff = diff, .base = base, .new_ = new_, .rows = c->top, .gate = c->has_gate ? &gate : NULL,
+	struct diff_output output = { .diff = diff, .base = names->base, .new_ = names->new_, .paired = names->paired, .paired_metric = names->paired_metric, .rows = c->top, .gate = c->has_gate ? &gate : NULL,
 		.gate_limit = c->gate_limit };
 	size_t rows;
 	terminal_size(&output.columns, &rows);
@@ -200,8 +200,11 @@ static bool run_choices(struct choices *c, int *status, struct err *err)
 			good = digest_load(vec_add(&digests), c->paths[side].data[i], &c->load, &c->digest, err);
 	for (size_t i = 0; i < digests.count; i++)
 		vec_push(&sides[i < c->paths[0].count ? 0 : 1], &digests.data[i]);
-	good = good && diff_build(&diff, sides[0].data, sides[0].count, sides[1].data, sides[1].count, &c->diff.options, err)
-		&& diff_write(&c->diff, &diff, c->paths[0].data[0], c->paths[1].data[0], status, err);
+	if (good && sides[0].count > 0 && sides[1].count > 0) {
+		struct diff_names names = { .base = sides[0].data[0]->path, .new_ = sides[1].data[0]->path };
+		good = diff_build(&diff, sides[0].data, sides[0].count, sides[1].data, sides[1].count, &c->diff.options, err)
+			&& diff_write(&c->diff, &diff, &names, status, err);
+	}
 	diff_release(&diff);
 	for (size_t i = 0; i < digests.count; i++)
 		digest_release(&digests.data[i]);

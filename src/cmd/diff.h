@@ -2,7 +2,9 @@
 #ifndef PERFSAMPLE_CMD_DIFF_H
 #define PERFSAMPLE_CMD_DIFF_H
 
+#include "base/err.h"
 #include "report/diff.h"
+#include "report/trials.h"
 
 struct diff_choices {
 	struct diff_options options;
@@ -13,6 +15,9 @@ struct diff_choices {
 };
 void diff_choices_init(struct diff_choices *choices);
 // Writes it on standard output. `status`: STATUS_NO where the gate fails; an undecided gate with `strict` is STATUS_STRICT.
-bool diff_write(const struct diff_choices *choices, const struct diff *diff, const char *base, const char *new_, int *status, struct err *err);
+struct diff_names { const char *base, *new_, *paired_metric; const struct trials *paired; /* of compare */ };
+bool diff_write(const struct diff_choices *choices, const struct diff *diff, const struct diff_names *names, int *status, struct err *err);
+// --fail-over's value.
+bool diff_set_gate(struct diff_choices *choices, const char *text, const char *spelled, struct err *err);
 
 #endif

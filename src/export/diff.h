@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "report/diff.h"
+#include "report/trials.h"
 
 struct diff_output {
 	const struct diff *diff;
@@ -14,6 +15,8 @@ struct diff_output {
 	size_t columns;
 	const struct gate_result *gate; // NULL: none asked for
 	double gate_limit;
+	const struct trials *paired;    // of compare: the whole, by pairs; NULL: no pairs
+	const char *paired_metric;
 };
 
 void diff_text(const struct diff_output *output, struct buf *out);

@@ -135,6 +135,15 @@ void diff_json(const struct diff_output *o, struct buf *out)
 	write_side(out, "base", o->base, &d->sides[0]);
 	write_side(out, "new", o->new_, &d->sides[1]);
 	write_total(out, d);
+	if (o->paired != NULL) {
+		json_open_object(out, "paired");
+		json_put_text(out, "metric", o->paired_metric);
+		json_put_u64(out, "pairs", o->paired->pairs);
+		json_put_number(out, "change", o->paired->change);
+		put_interval(out, "interval", o->paired->ci);
+		json_put_number(out, "deviation", o->paired->deviation);
+		json_close_object(out);
+	}
 	json_open_object(out, "count");
 	json_put_u64(out, "tested", d->tested);
 	json_put_u64(out, "differ", d->found);

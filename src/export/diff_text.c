@@ -73,6 +73,9 @@ static void write_heads(const struct diff_output *o, struct buf *out)
 	buf_string(out, " -> ");
 	write_side(out, o->new_, &d->sides[1]);
 	buf_printf(out, "  FDR %g%%\n", 100 * d->options.fdr);
+	if (o->paired != NULL)
+		buf_printf(out, "pairs  %+.1f%% [%+.1f, %+.1f] %s by %zu pairs in turn; drift cancels\n", 100 * o->paired->change,
+		           floor_to(100 * o->paired->ci.lo, 1), ceil_to(100 * o->paired->ci.hi, 1), o->paired_metric, o->paired->pairs);
 	if (d->metric == METRIC_UNIT) {
 		buf_string(out, "work   ");
 		text_count(out, d->sides[0].units);

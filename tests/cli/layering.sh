@@ -34,7 +34,8 @@ annotate     annotate report profile symbols elf base
 report       report profile base elf/image.h unwind/unwind.h perfdata/note.h
 export       export report profile base elf/image.h unwind/unwind.h perfdata/note.h
 contrib      contrib base
-cmd          cmd cli record load annotate report export profile perf proc perfdata unwind symbols contrib elf base
+trial        trial base
+cmd          cmd cli record load annotate report export profile perf proc perfdata unwind symbols contrib trial elf base
 "
 room_of() { # of a file
 	case $1 in

@@ -1,0 +1,32 @@
+// How long to record (statistics, section 7): pure functions of numbers.
+#ifndef PERFSAMPLE_REPORT_PLAN_H
+#define PERFSAMPLE_REPORT_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum plan_goal { PLAN_WITHIN /* a share within +- */, PLAN_CHANGE /* a change between two recordings */, PLAN_RANK /* two rows told apart */,
+	PLAN_SEEN /* a share that shows up at all */ };
+
+struct plan_input {
+	enum plan_goal goal;
+	double share, other;     // other: of the second row
+	double half_width;       // of the share
+	double change;           // relative, of the function's time alone
+	double confidence, power;
+	double deff;             // 0: not known
+	double period_s, cpus_busy;
+};
+
+struct plan {
+	double samples;          // worth as much as independent ones
+	double recorded;         // samples to be taken: times deff
+	double seconds;          // of wall time, a recording
+	bool at_least;           // deff is not known
+	bool longer;             // deff > 2: a higher rate will not help
+	double changed_share;    // PLAN_CHANGE: the share after the change
+};
+
+struct plan plan_for(const struct plan_input *input);
+
+#endif
