@@ -138,7 +138,7 @@ uint32_t symbolizer_image(struct symbolizer *s, const struct symbol_image *image
 	struct symbol_image wanted = *image;
 	if (wanted.path == NULL)
 		wanted.path = "";
-	if (wanted.kind != SYMBOL_IMAGE_JIT)
+	if (wanted.kind != SYMBOL_IMAGE_JIT && wanted.kind != SYMBOL_IMAGE_JITDUMP)
 		wanted.map_fd = -1;
 	uint64_t key = hash_pair(hash_bytes(wanted.path, strlen(wanted.path)), hash_bytes(wanted.build_id.bytes, wanted.build_id.size));
 	for (;; key++) { // the next key where another image has this one

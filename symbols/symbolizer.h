@@ -12,14 +12,14 @@
 #include "base/err.h"
 #include "elf/image.h"
 
-enum symbol_image_kind { SYMBOL_IMAGE_FILE, SYMBOL_IMAGE_VDSO, SYMBOL_IMAGE_KERNEL, SYMBOL_IMAGE_JIT };
+enum symbol_image_kind { SYMBOL_IMAGE_FILE, SYMBOL_IMAGE_VDSO, SYMBOL_IMAGE_KERNEL, SYMBOL_IMAGE_JIT, SYMBOL_IMAGE_JITDUMP };
 
 struct symbol_image { // what the caller knows of an image
 	enum symbol_image_kind kind;
 	const char *path;         // as the target saw it
 	struct build_id build_id; // size 0: unknown
 	struct image *image;      // already open (recorded while the process lived), or NULL: searched by build ID and path
-	int map_fd;               // JIT: an open perf-PID.map that passed the rules for untrusted paths, or -1
+	int map_fd;               // JIT: an open perf-PID.map, JITDUMP: an open jit-PID.dump; passed the rules for untrusted paths; or -1
 };
 
 enum symbol_missing { // why an address has no name
@@ -72,7 +72,7 @@ uint32_t symbolizer_image(struct symbolizer *symbolizer, const struct symbol_ima
 // A name known from inside a recording: goes before every provider. Frames are copied. symbol_start as in the result.
 void symbolizer_preset(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr, const struct symbol_result *known);
 // `image_addr`: for files and the vdso the offset in the file (run-time address - mapping start + mapping pgoff), which needs no
-// bias; for the kernel and JIT code the run-time address. The lookup address: return addresses are reduced by the caller.
+// bias; for code in a jitdump likewise the offset in the dump; for the kernel and other JIT code the run-time address. The lookup address: return addresses are reduced by the caller.
 const struct symbol_result *symbolizer_lookup(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
 // Many at once, sorted inside so that each compile unit is read once; afterwards lookups answer from memory.
 struct symbol_query { uint32_t image; uint64_t image_addr; };

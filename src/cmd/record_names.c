@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "cmd/record_jit.h"
+
 static int by_place(const void *a, const void *b)
 {
 	const struct sampled_addr *x = a, *y = b;
@@ -93,6 +95,13 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 			to->pid = code.dso->kind == DSO_ANON ? code.dso->pid : 0;
 		}
 		add_addr(to, addrs[i].image_addr, symbolizer_lookup(symbolizer, queries.data[i].image, addrs[i].image_addr));
+	}
+	for (size_t i = 0, next; i < count; i = next) { // anonymous code, a process at a time
+		for (next = i + 1; next < count && addrs[next].dso == addrs[i].dso; next++)
+			;
+		struct sampled_code code = session_code(session, addrs[i].dso);
+		if (code.jitdump_fd >= 0)
+			record_jit(names, symbolizer, &code, addrs + i, next - i);
 	}
 	vec_release(&queries);
 	free(addrs);

@@ -222,12 +222,15 @@ static void take(void *context, struct queued *queued)
 	struct loader *loader = context;
 	const struct record *record = &queued->record;
 	account_record(loader, record, queued->event);
+	if ((record->id.has & PERF_SAMPLE_TIME) != 0)
+		jit_advance(loader, record->id.time_ns);
 	if (record->type == PERF_RECORD_SAMPLE) {
 		add_sample(loader, queued);
 		return;
 	}
 	if (spaces_apply(loader->spaces, record, queued->synthesized) == SPACE_MAPPED)
 		learn_build_id(loader, record);
+	jit_mapped(loader, record);
 	queue_done(&loader->queue, queued);
 }
 
@@ -352,6 +355,7 @@ static void release(struct loader *loader)
 	queue_release(&loader->queue);
 	account_release(&loader->account);
 	images_release(&loader->images);
+	jit_release(&loader->jit);
 	spaces_free(loader->spaces);
 	reader_free(loader->reader);
 	vec_release(&loader->events);
@@ -388,6 +392,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
 	images_init(&loader->images, &where);
+	jit_init(&loader->jit);
 	bool good = replay(loader, err);
 	if (good)
 		finish(loader);

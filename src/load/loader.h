@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "load/account.h"
 #include "load/images.h"
+#include "load/jit.h"
 #include "load/load.h"
 #include "load/queue.h"
 #include "load/raw.h"
@@ -47,6 +48,7 @@ struct loader {
 	struct account account;
 	struct images images;
 	struct raw raw;
+	struct jit jit;
 	struct chain chain;
 	VEC(uint32_t) events;    // reader's event -> profile's; PROFILE_NONE: a side-band event
 	VEC(uint32_t) comms;     // name in `spaces` -> profile name + 1; 0: not asked yet

@@ -55,11 +55,12 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	out.start = mapping->start;
 	out.end = mapping->end;
 	out.missing = UNWIND_NO_IMAGE;
-	if (dso->kind == DSO_ANON)
+	bool is_dump = dso_is_jitdump(dso) && strncmp(dso_short_name(dso), "jit-", 4) == 0; // no ELF file: frame pointers are tried
+	if (dso->kind == DSO_ANON || is_dump)
 		out.missing = UNWIND_NO_CFI;
 	if (dso->kind == DSO_SPECIAL)
 		out.missing = dso->path[1] == 'u' ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI; // "[uprobes]", "[vsyscall]"
-	if (dso->kind != DSO_FILE && dso->kind != DSO_VDSO)
+	if (is_dump || (dso->kind != DSO_FILE && dso->kind != DSO_VDSO))
 		return out;
 	struct unwind_image *image = image_of(worker, mapping->dso, dso);
 	struct image *file = image != NULL ? images_get(&worker->loader->images, mapping->dso, dso, worker->machine) : NULL;

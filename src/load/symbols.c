@@ -120,6 +120,12 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		image.path = mem_printf("%s of %u", image.path, row->pid);
 		break;
 	default:
+		if (jitdump_is_path(image.path)) {
+			image.kind = SYMBOL_IMAGE_JITDUMP;
+			int fd = jit_fd(&loader->jit, image.path);
+			image.map_fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+			break;
+		}
 		if (loader->dso_of.data[dso] != DSO_NONE && loader->dso_of.data[dso] < loader->images.slots.count)
 			image.image = loader->images.slots.data[loader->dso_of.data[dso]].image;
 		break;

@@ -14,7 +14,9 @@
 //		uleb frames, each: uleb name, uleb file, uleb line << 1 | is_inlined
 //		uleb addresses, ascending, each: uleb address - the one before, sleb address - symbol_start, uleb linkage name,
 //			uleb first frame, uleb frames
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_HEAD_BYTES = 16 };
+// The body of tag 3: code after code to its end, each: uleb pid, uleb time, uleb address, uleb size, uleb offset, path with its NUL
+// (empty: that of the code before).
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
@@ -23,6 +25,7 @@ void names_release(struct names *names)
 		vec_release(&names->images.data[i].frames);
 	}
 	vec_release(&names->images);
+	vec_release(&names->codes);
 	vec_release(&names->meta);
 	arena_release(&names->arena);
 }
@@ -121,6 +124,22 @@ static void encode_names(struct buf *out, const struct names *names)
 	intern_release(&strings);
 }
 
+static void encode_codes(struct buf *out, const struct names *names)
+{
+	const char *before = "";
+	for (size_t i = 0; i < names->codes.count; i++) {
+		const struct name_code *code = &names->codes.data[i];
+		buf_uleb(out, code->pid);
+		buf_uleb(out, code->time_ns);
+		buf_uleb(out, code->addr);
+		buf_uleb(out, code->size);
+		buf_uleb(out, code->offset);
+		const char *path = strcmp(code->path, before) == 0 ? "" : code->path;
+		buf_add(out, path, strlen(path) + 1);
+		before = code->path;
+	}
+}
+
 void names_encode(const struct names *names, struct buf *out)
 {
 	struct buf body = { 0 };
@@ -132,6 +151,10 @@ void names_encode(const struct names *names, struct buf *out)
 	buf_clear(&body);
 	encode_names(&body, names);
 	put_tag(out, TAG_NAMES, &body);
+	buf_clear(&body);
+	encode_codes(&body, names);
+	if (body.size > 0)
+		put_tag(out, TAG_CODES, &body);
 	buf_release(&body);
 }
 
@@ -252,6 +275,25 @@ static const char *decode_meta(struct names *names, struct bytes *in)
 	return NULL;
 }
 
+static const char *decode_codes(struct names *names, struct bytes *in)
+{
+	const char *path = NULL;
+	while (bytes_left(in) > 0 && names->codes.count < CODES_MOST) {
+		struct name_code code = { .pid = (uint32_t)bytes_uleb(in) };
+		code.time_ns = bytes_uleb(in);
+		code.addr = bytes_uleb(in);
+		code.size = bytes_uleb(in);
+		code.offset = bytes_uleb(in);
+		const char *text = bytes_cstr(in);
+		if (in->bad || (text[0] == '\0' && path == NULL))
+			return "pid, time, address, size, offset and path of JIT code";
+		path = text[0] != '\0' ? arena_string(&names->arena, text, strlen(text)) : path;
+		code.path = path;
+		vec_push(&names->codes, code);
+	}
+	return NULL;
+}
+
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err)
 {
 	struct bytes in = bytes_of(bytes, size);
@@ -270,6 +312,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_meta(names, &body);
 		else if (tag == TAG_NAMES)
 			wrong = decode_names(names, &body);
+		else if (tag == TAG_CODES)
+			wrong = decode_codes(names, &body);
 		if (wrong != NULL)
 			return err_set(err, STATUS_INPUT, "names at 0x%zx: expected %s", at + bytes_offset(&body), wrong);
 	}

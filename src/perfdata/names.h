@@ -1,7 +1,7 @@
 // Feature 255 of our files: what can be recomputed or is read at the end. Every reader works without it.
 //
 // A tagged list: u32 tag, u32 flags 0, u64 size, body; unknown tags are skipped. Tag 1 is meta: jansson-free "key\0value\0" pairs.
-// Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Layout in names.c.
+// Tag 3 is JIT code. Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Layout in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
 
@@ -28,11 +28,15 @@ struct name_image {
 	VEC(struct name_addr) addrs; // ascending
 	VEC(struct name_frame) frames;
 };
+// Code that a JIT compiler made: from `time_ns` (the recording's clock) on, `size` bytes at `addr` of a process are those at `offset` of its dump.
+// Names of such code are those of the image at `path`, addresses there being offsets in the dump.
+struct name_code { const char *path; uint64_t time_ns, addr, size, offset; uint32_t pid; };
 struct meta_pair { const char *key, *value; };
 
 struct names { // strings in the arena
 	struct arena arena;
 	VEC(struct name_image) images;
+	VEC(struct name_code) codes;
 	VEC(struct meta_pair) meta;
 };
 void names_release(struct names *names);

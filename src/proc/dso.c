@@ -173,3 +173,14 @@ const char *dso_short_name(const struct dso *dso)
 	const char *slash = strrchr(dso->path, '/');
 	return slash != NULL && slash[1] != '\0' ? slash + 1 : dso->path;
 }
+
+bool dso_is_jitdump(const struct dso *dso)
+{
+	const char *name = dso_short_name(dso);
+	if (dso->kind != DSO_FILE)
+		return false;
+	if (starts_with(name, "jitted-"))
+		return true;
+	size_t digits = starts_with(name, "jit-") ? strspn(name + 4, "0123456789") : 0;
+	return digits > 0 && strcmp(name + 4 + digits, ".dump") == 0;
+}

@@ -49,5 +49,7 @@ void dso_set_build_id(struct dso_table *table, uint32_t id, const struct build_i
 enum dso_kind dso_kind_of(const char *path, bool is_kernel);
 // File name without its folders; "[kernel]" for DSO_KERNEL.
 const char *dso_short_name(const struct dso *dso);
+// Whether it is what stands for JIT code: a jitdump file (jit-PID.dump), or an image that perf inject --jit made of one (jitted-PID-INDEX.so).
+bool dso_is_jitdump(const struct dso *dso);
 
 #endif

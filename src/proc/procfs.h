@@ -51,6 +51,9 @@ bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t 
 // /tmp/perf-NSPID.map in the target's mount namespace, or the host's: O_NOFOLLOW, regular, owned by the target's euid or root, at most 256 MiB.
 // -1 with err "map not trusted: owner" and the like, or without text when there is none.
 int procfs_open_perf_map(int32_t pid, struct err *err);
+// A jitdump file that the target has mapped, by its path below the target's root: no link, regular, owned by the target's euid or root, at most 1 GiB.
+// -1 with err "jitdump not trusted: owner" and the like, or without text when it is not there.
+int procfs_open_jitdump(int32_t pid, const char *path, struct err *err);
 // A target's path below its root fd: openat2(RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS), or component by component with O_NOFOLLOW where
 // openat2 is not to be had; O_NONBLOCK | O_NOCTTY | O_CLOEXEC, regular files only. -1 with errno.
 int procfs_open_below(int root_fd, const char *path);

@@ -302,3 +302,31 @@ int procfs_open_perf_map(int32_t pid, struct err *err)
 		*err = why;
 	return fd;
 }
+
+int procfs_open_jitdump(int32_t pid, const char *path, struct err *err)
+{
+	enum { BYTES_MOST = 1 << 30 };
+	struct procfs_status status;
+	struct stat st;
+
+	if (!procfs_status(pid, &status))
+		return -1;
+	int root_fd = procfs_root_fd(pid);
+	if (root_fd < 0)
+		return -1;
+	int fd = procfs_path_below(root_fd, path, false);
+	close(root_fd);
+	if (fd < 0)
+		return -1;
+	fd = procfs_reopen_regular(fd);
+	if (fd < 0) {
+		err_errno(err, STATUS_HOST, "jitdump not trusted: %s", path);
+		return -1;
+	}
+	if (fstat(fd, &st) == 0 && (st.st_uid == status.euid || st.st_uid == 0) && st.st_size <= BYTES_MOST)
+		return fd;
+	close(fd);
+	err_set(err, STATUS_HOST, "jitdump not trusted: owner or size: %s belongs to uid %u, the process to uid %u", path, (unsigned)st.st_uid,
+	        (unsigned)status.euid);
+	return -1;
+}

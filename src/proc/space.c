@@ -241,12 +241,6 @@ static bool is_guest(const struct record *record)
 	return mode == PERF_RECORD_MISC_GUEST_KERNEL || mode == PERF_RECORD_MISC_GUEST_USER;
 }
 
-static bool is_jitdump_image(const struct dso *dso)
-{
-	// The images that `perf inject --jit` and ours make of a jitdump: jitted-PID-INDEX.so.
-	return dso->kind == DSO_FILE && strncmp(dso_short_name(dso), "jitted-", 7) == 0;
-}
-
 // Whether an anonymous executable mapping over [start, end) is the file `m` itself, copied into huge pages. Programs that do this
 // (node --use-largepages, MySQL, HHVM, iodlr and others) copy the whole 2 MiB pages of their text, map anonymous memory over them at the
 // same addresses and make it executable; only that last step is reported. Code that a JIT makes has no reason to lie at whole
@@ -258,7 +252,7 @@ static bool is_remapped_text(const struct dso_table *dsos, const struct mapping 
 	       dso_get(dsos, m->dso)->kind == DSO_FILE;
 }
 
-// Anonymous code goes around what must not be hidden: text in huge pages, and the images of a jitdump that lie in it.
+// Anonymous code goes around what must not be hidden: text in huge pages, and the code of a jitdump that lies in it.
 static struct maps *map_anonymous(struct spaces *spaces, struct maps *maps, struct mapping put)
 {
 	for (uint64_t at = put.start; at < put.end;) {
@@ -266,7 +260,7 @@ static struct maps *map_anonymous(struct spaces *spaces, struct maps *maps, stru
 		uint64_t gap_end = put.end, next = put.end;
 		for (; i < maps->count && maps->items[i].start < put.end; i++) {
 			const struct mapping *m = &maps->items[i];
-			if (!is_remapped_text(&spaces->dsos, m, put.start, put.end) && !is_jitdump_image(dso_get(&spaces->dsos, m->dso)))
+			if (!is_remapped_text(&spaces->dsos, m, put.start, put.end) && !dso_is_jitdump(dso_get(&spaces->dsos, m->dso)))
 				continue;
 			gap_end = m->start > at ? m->start : at;
 			next = m->end;

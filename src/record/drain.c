@@ -114,7 +114,12 @@ static void mapped(struct drain *drain, const struct record *record)
 	if ((drain->mode != CHAIN_LIVE && !drain->want_names) || (int32_t)record->mapping.pid < 0)
 		return;
 	const struct mapping *mapping = spaces_find(drain->spaces, (int32_t)record->mapping.pid, record->mapping.start);
-	if (mapping != NULL && mapping->start == record->mapping.start)
+	if (mapping == NULL || mapping->start != record->mapping.start)
+		return;
+	const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
+	if (dso_is_jitdump(dso))
+		images_want_jitdump(drain->images, dso, (int32_t)record->mapping.pid);
+	else
 		images_want(drain->images, spaces_dsos(drain->spaces), mapping->dso, mapping, (int32_t)record->mapping.pid);
 }
 

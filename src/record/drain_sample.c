@@ -32,6 +32,18 @@ static uint64_t *stack_top_of(struct drain *drain, int32_t tid)
 }
 
 // ---------------------------------------------------------------- names to look up later
+// A process that was there before has mapped its dump already.
+static void want_jitdump(struct drain *drain, const struct maps *maps, int32_t pid)
+{
+	for (uint32_t i = 0; i < maps->count; i++) {
+		const struct dso *dso = dso_get(spaces_dsos(drain->spaces), maps->items[i].dso);
+		if (dso_is_jitdump(dso)) {
+			images_want_jitdump(drain->images, dso, pid);
+			return;
+		}
+	}
+}
+
 static void collect_user(struct drain *drain, const struct maps *maps, int32_t pid, const struct frame *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -42,8 +54,8 @@ static void collect_user(struct drain *drain, const struct maps *maps, int32_t p
 		if (mapping == NULL)
 			continue;
 		const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
-		if (dso->kind == DSO_ANON)
-			images_want_perf_map(drain->images, pid);
+		if (dso->kind == DSO_ANON && images_want_perf_map(drain->images, pid))
+			want_jitdump(drain, maps, pid);
 		sampled_user(&drain->sampled, dso, mapping, maps->generation, addr);
 	}
 }

@@ -27,7 +27,7 @@ struct slot {
 	int32_t asked_pid;
 };
 
-enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_PERF_MAP, REQUEST_REREAD };
+enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD };
 struct request {
 	enum request_kind kind;
 	struct slot *slot;
@@ -38,6 +38,8 @@ struct request {
 };
 
 struct perf_map { int32_t pid; int fd; };
+struct jitdump_file { int32_t pid; int fd; char *path; };
+enum { JITDUMPS_MOST = 256 };
 
 // Read on the helper thread, applied on the drain thread. The memory belongs to one side at a time, as `state` says.
 struct reread {
@@ -64,6 +66,7 @@ struct images {
 	struct reread reread;
 	// The helper's until images_stop.
 	VEC(struct perf_map) perf_maps;
+	VEC(struct jitdump_file) jitdumps;
 	char refusal[256];
 	struct images_figures figures;
 };
@@ -123,6 +126,21 @@ static void serve_perf_map(struct images *images, int32_t pid)
 	vec_push(&images->perf_maps, (struct perf_map){ .pid = pid, .fd = fd });
 }
 
+static void serve_jitdump(struct images *images, const struct request *request)
+{
+	struct err err = { 0 };
+	for (size_t i = 0; i < images->jitdumps.count; i++)
+		if (images->jitdumps.data[i].pid == request->pid)
+			return;
+	if (images->jitdumps.count >= JITDUMPS_MOST)
+		return;
+	int fd = procfs_open_jitdump(request->pid, request->path, &err);
+	if (fd >= 0)
+		vec_push(&images->jitdumps, (struct jitdump_file){ .pid = request->pid, .fd = fd, .path = mem_string(request->path) });
+	else if (err.text[0] != '\0' && images->refusal[0] == '\0')
+		snprintf(images->refusal, sizeof(images->refusal), "%.250s", err.text);
+}
+
 static void serve_reread(struct reread *reread)
 {
 	struct procfs_ids more = { 0 };
@@ -151,6 +169,7 @@ static void serve(struct images *images, struct request *request)
 	case REQUEST_IMAGE:
 	case REQUEST_VDSO: serve_image(images, request); break;
 	case REQUEST_PERF_MAP: serve_perf_map(images, request->pid); break;
+	case REQUEST_JITDUMP: serve_jitdump(images, request); break;
 	case REQUEST_REREAD: serve_reread(&images->reread); break;
 	}
 }
@@ -320,12 +339,25 @@ static void ask_perf_map(struct images *images, int32_t pid)
 	send_request(images);
 }
 
-void images_want_perf_map(struct images *images, int32_t pid)
+bool images_want_perf_map(struct images *images, int32_t pid)
 {
 	bool is_new;
 	hash_map_put(&images->mapped_pids, (uint32_t)pid, 1, &is_new);
 	if (is_new)
 		ask_perf_map(images, pid);
+	return is_new;
+}
+
+void images_want_jitdump(struct images *images, const struct dso *dso, int32_t pid)
+{
+	struct request *request = next_request(images);
+	size_t length = strlen(dso->path);
+	if (request == NULL || length >= sizeof(request->path))
+		return;
+	request->kind = REQUEST_JITDUMP;
+	request->pid = pid;
+	memcpy(request->path, dso->path, length + 1);
+	send_request(images);
 }
 
 void images_want_perf_map_again(struct images *images, int32_t pid)
@@ -387,6 +419,17 @@ int images_perf_map_fd(const struct images *images, int32_t pid)
 	return -1;
 }
 
+int images_jitdump_fd(const struct images *images, int32_t pid, const char **path)
+{
+	for (size_t i = 0; !images->abandoned && i < images->jitdumps.count; i++) {
+		if (images->jitdumps.data[i].pid != pid)
+			continue;
+		*path = images->jitdumps.data[i].path;
+		return images->jitdumps.data[i].fd;
+	}
+	return -1;
+}
+
 const char *images_perf_map_refusal(const struct images *images)
 {
 	return !images->abandoned && images->refusal[0] != '\0' ? images->refusal : NULL;
@@ -419,6 +462,11 @@ void images_free(struct images *images)
 	release_slot(&images->vdso[1]);
 	for (size_t i = 0; i < images->perf_maps.count; i++)
 		close(images->perf_maps.data[i].fd);
+	for (size_t i = 0; i < images->jitdumps.count; i++) {
+		close(images->jitdumps.data[i].fd);
+		free(images->jitdumps.data[i].path);
+	}
+	vec_release(&images->jitdumps);
 	vec_release(&images->perf_maps);
 	vec_release(&images->reread.pids);
 	buf_release(&images->reread.records);

@@ -410,8 +410,10 @@ const struct sampled *session_sampled(const struct session *session)
 struct sampled_code session_code(const struct session *session, uint32_t dso)
 {
 	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
+	const char *path = NULL;
+	int jitdump_fd = row->kind == DSO_ANON ? images_jitdump_fd(session->images, (int32_t)row->pid, &path) : -1;
 	return (struct sampled_code){
-		.dso = row, .id = dso,
+		.jitdump_fd = jitdump_fd, .jitdump_path = path, .dso = row, .id = dso,
 		.image = row->kind == DSO_VDSO ? images_vdso(session->images) : images_image(session->images, dso),
 		.map_fd = row->kind == DSO_ANON ? images_perf_map_fd(session->images, (int32_t)row->pid) : -1,
 	};

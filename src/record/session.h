@@ -85,7 +85,14 @@ bool session_run(struct session *session, struct err *err);
 struct session_facts session_facts(const struct session *session);
 
 // For names, after session_run.
-struct sampled_code { const struct dso *dso; uint32_t id; struct image *image; int map_fd; };
+struct sampled_code {
+	const struct dso *dso;
+	uint32_t id;
+	struct image *image;
+	int map_fd;               // of anonymous code: its process's perf-PID.map; -1: none
+	int jitdump_fd;           // and its jit-PID.dump; -1: none
+	const char *jitdump_path; // as the process mapped it
+};
 const struct sampled *session_sampled(const struct session *session);
 struct sampled_code session_code(const struct session *session, uint32_t dso);
 const char *session_map_refusal(const struct session *session);

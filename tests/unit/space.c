@@ -230,10 +230,10 @@ static void test_huge_pages(void)
 static void test_jit(void)
 {
 	map(800, 0x100000, 0x200000, 0, "//anon");
-	map(800, 0x110000, 0x111000, 0x80, "/tmp/jitted-800-1.so");
+	map(800, 0x110000, 0x111000, 0x80, "/tmp/jit-800.dump");
 	map(800, 0x150000, 0x152000, 0x80, "/tmp/jitted-800-2.so");
 	map(800, 0x100000, 0x300000, 0, "//anon");
-	is_str(path_at(800, 0x110800), "/tmp/jitted-800-1.so", "a later anonymous map does not hide a jitdump's code");
+	is_str(path_at(800, 0x110800), "/tmp/jit-800.dump", "a later anonymous map does not hide a jitdump's code");
 	is_str(path_at(800, 0x151800), "/tmp/jitted-800-2.so", "nor a second one");
 	is_str(path_at(800, 0x112000), "//anon", "and fills what lies between");
 	is_str(path_at(800, 0x2fffff), "//anon", "and behind");

@@ -1,0 +1,117 @@
+#!/bin/bash
+# JIT code through record and report: a jitdump with code that moves, is compiled again at the same address, and lies under later anonymous
+# mappings; names travel inside the recording; dumps that must not be trusted; a recording of perf's with V8's dump.
+# shellcheck disable=SC2154 # tap.sh sets what it names
+. "$(dirname "$0")/tap.sh"
+CC=${CC:-gcc}
+cd "$work" || exit 1
+script() { "$perfsample" script -F ip,sym,dso "$@" 2>script.err; }
+corpus=$PERFSAMPLE_CORPUS/corpus/jit/node-jitdump
+if [ -r "$corpus/jit.data" ]; then
+	mkdir -p tree/tmp/jd
+	zcat "$corpus/jit-25898.dump.gz" >tree/tmp/jd/jit-25898.dump
+	script -i "$corpus/jit.data" --symfs tree >node.txt
+	# The innermost frames that the dump names, counted, as perf inject --jit and perf script do.
+	awk 'BEGIN { RS = ""; FS = "\n" } { for (i = 1; i <= NF; i++) if ($i ~ /^[ \t]+[0-9a-f]+ /) { if ($i ~ /jit-25898\.dump\)$/) {
+		sub(/^[ \t]+[0-9a-f]+ /, "", $i); sub(/ \([^()]*\)$/, "", $i); n[$i]++ } break } }
+		END { for (name in n) print "JIT\t" name "\t" n[name] }' node.txt | sort >got
+	grep '^JIT' "$corpus/expected.tsv" | sort >wanted
+	is "$(cat got)" "$(cat wanted)" "V8's dump beside a recording of perf's: every innermost frame"
+	script -i "$corpus/jit.data" >node.txt
+	unlike "$(cat node.txt)" 'JS:' "without the dump there are no names, and no error"
+else
+	skip "no corpus" "V8's dump beside a recording of perf's: every innermost frame"
+fi
+if [ "$(uname -m)" != x86_64 ] || ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
+	skip "not x86-64, or this host cannot record, or has no compiler" "code that moves"
+	done_testing
+fi
+cat >jit.c <<'C'
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+/* mov $N,%ecx; 1: dec %ecx; jnz 1b; ret */
+static unsigned char loop[] = { 0xb9, 0, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3 };
+static FILE *dump;
+static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static void put(const void *p, size_t n) { fwrite(p, n, 1, dump); }
+static void p32(uint32_t v) { put(&v, 4); }
+static void p64(uint64_t v) { put(&v, 8); }
+static void load(void *at, int index, const char *name)
+{
+	memcpy(at, loop, sizeof(loop));
+	p32(0), p32(16 + 40 + strlen(name) + 1 + sizeof(loop)), p64(now());
+	p32(getpid()), p32(getpid()), p64((uint64_t)at), p64((uint64_t)at), p64(sizeof(loop)), p64(index);
+	put(name, strlen(name) + 1), put(loop, sizeof(loop));
+	fflush(dump);
+	((void (*)(void))at)();
+}
+int main(int argc, char **argv)
+{
+	char path[4096];
+	uint32_t n = 200000000;
+	memcpy(loop + 1, &n, 4);
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", argv[1], getpid());
+	dump = fopen(path, "w+");
+	if (argc > 2 && strcmp(argv[2], "stranger") == 0 && fchown(fileno(dump), 12345, 12345) != 0)
+		return 1;
+	void *marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(dump), 0);
+	p32(0x4a695444), p32(1), p32(40), p32(62), p32(0), p32(getpid()), p64(now()), p64(0);
+	unsigned char *code = mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	load(code, 1, "jit_first");
+	load(code, 2, "jit_again_at_the_same_place");
+	/* Code that moves: an image of it goes elsewhere. */
+	load(code + 4096, 3, "jit_moving");
+	memcpy(code + 512, loop, sizeof(loop));
+	p32(1), p32(16 + 48), p64(now());
+	p32(getpid()), p32(getpid()), p64((uint64_t)code), p64((uint64_t)code + 4096), p64((uint64_t)code + 512), p64(sizeof(loop)), p64(3);
+	fflush(dump);
+	((void (*)(void))(code + 512))();
+	/* The heap's protection is changed and changed back: the kernel tells of anonymous executable memory over all of it. */
+	mprotect(code, 8192, PROT_READ | PROT_WRITE);
+	mprotect(code, 8192, PROT_READ | PROT_EXEC);
+	((void (*)(void))(code + 512))();
+	p32(3), p32(16), p64(now());
+	fclose(dump);
+	return marker == MAP_FAILED;
+}
+C
+"$CC" -O1 -w -o jit jit.c
+names() { # FILE: the innermost names and how many samples each has
+	"$perfsample" report -i "$1" --format tsv -s symbol 2>/dev/null | awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+		NR > 1 { print $at["symbol"], $at["self.samples"] }'
+}
+count() { awk -v n="$2" '$1 == n { print $2 + 0; found = 1 } END { if (!found) print 0 }' <<<"$1"; }
+"$perfsample" record -q -o jit.data -- ./jit "$work" 2>record.err
+rm -f jit-*.dump
+got=$(names jit.data)
+first=$(count "$got" jit_first) again=$(count "$got" jit_again_at_the_same_place) moving=$(count "$got" jit_moving)
+diagnose() { echo "#   first $first, again $again, moving $moving: $(tr '\n' ';' <<<"$got")"; }
+ok "$([ "$first" -gt 10 ] && [ "$again" -gt 10 ]; echo $?)" "code compiled again at the same address has two names" || diagnose
+ok "$([ $((first * 2)) -gt "$again" ] && [ $((again * 2)) -gt "$first" ]; echo $?)" "each at its own time" || diagnose
+ok "$([ "$moving" -gt $(((first + again) * 9 / 10)) ]; echo $?)" "code that moved keeps its name, also under a later anonymous mapping" || diagnose
+like "$got" '^jit_first ' "all of it from inside the recording: the dump is gone"
+"$perfsample" record -q --no-symbols -o bare.data -- ./jit "$work" 2>record.err
+got=$(names bare.data)
+ok "$([ "$(count "$got" jit_moving)" -gt 20 ]; echo $?)" "without names inside, the dump is read by the reader"
+pid=$(basename jit-*.dump .dump) pid=${pid#jit-}
+printf 'not a dump at all, whatever it is' >"jit-$pid.dump"
+ps report -i bare.data
+is "$status" 0 "a dump that is none: no failure"
+like "$err" "jit-$pid.dump: at 0x0: not a jitdump" "it is said"
+rm "jit-$pid.dump"
+mkfifo "jit-$pid.dump"
+timeout 20 "$perfsample" report -i bare.data >/dev/null 2>&1
+is $? 0 "a FIFO in a dump's place: no waiting"
+rm "jit-$pid.dump"
+if [ "$(id -u)" -eq 0 ]; then
+	"$perfsample" record -o stranger.data -- ./jit "$work" stranger 2>record.err
+	like "$(cat record.err)" 'jitdump not trusted: owner' "a dump of another user's is not trusted, which is said"
+	rm -f jit-*.dump
+	unlike "$(names stranger.data)" 'jit_' "and names nothing"
+fi
+done_testing
