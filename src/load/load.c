@@ -184,6 +184,23 @@ static uint64_t weight_of(const struct record *record, const struct perf_event_a
 	return event->period > 0 ? event->period : 1;
 }
 
+void loader_hand_on(struct loader *loader, const struct queued *queued, const struct profile_sample *sample, bool as_stack)
+{
+	const struct load_sink *sink = loader->options->sink;
+	const struct chain *chain = &loader->chain;
+	if (sink == NULL)
+		return;
+	struct unwind_stack stack = { 0 };
+	VEC(struct frame) frames = { 0 };
+	for (size_t i = chain->kernel_count; as_stack && i < chain->count; i++)
+		vec_push(&frames, (struct frame){ .addr = chain->frames[i].addr, .kind = chain->frames[i].kind, .via = chain->frames[i].via });
+	stack.frames = frames.data;
+	stack.count = frames.count;
+	stack.end = sample->end < UNWIND_END_COUNT ? (enum unwind_end)sample->end : UNWIND_NO_REGISTERS;
+	sink->record(sink->context, loader->reader, &queued->record, queued->event, sample, as_stack ? &stack : NULL);
+	vec_release(&frames);
+}
+
 static void add_sample(struct loader *loader, struct queued *queued)
 {
 	const struct record *record = &queued->record;
@@ -212,6 +229,7 @@ static void add_sample(struct loader *loader, struct queued *queued)
 		sample.end = sample.is_idle || maps->count == 0 ? UNWIND_NOT_USER : UNWIND_NO_REGISTERS;
 	}
 	loader->has_foreign_chains |= sample.end == END_BY_NAME;
+	loader_hand_on(loader, queued, &sample, is_raw);
 	sample.stack = chain_intern(loader, sample.tid, &loader->chain, maps, kernel, sample.end == END_BY_NAME);
 	vec_push(&loader->profile->samples, sample);
 	queue_done(&loader->queue, queued);
@@ -231,6 +249,8 @@ static void take(void *context, struct queued *queued)
 	if (spaces_apply(loader->spaces, record, queued->synthesized) == SPACE_MAPPED)
 		learn_build_id(loader, record);
 	jit_mapped(loader, record);
+	if (loader->options->sink != NULL)
+		loader->options->sink->record(loader->options->sink->context, loader->reader, record, queued->event, NULL, NULL);
 	queue_done(&loader->queue, queued);
 }
 
@@ -266,6 +286,15 @@ static void add_record(struct loader *loader, const struct record *record, size_
 	queue_add(&loader->queue, queued, *last_ns);
 }
 
+// Raw samples that wait are older than what is to come.
+static void end_round(struct loader *loader)
+{
+	if (loader->options->sink == NULL)
+		return;
+	raw_flush(loader);
+	loader->options->sink->round(loader->options->sink->context, loader->reader);
+}
+
 static bool replay(struct loader *loader, struct err *err)
 {
 	uint64_t last_ns = 0, reaped_ns = 0;
@@ -280,18 +309,20 @@ static bool replay(struct loader *loader, struct err *err)
 			break;
 		if (record.type == RECORD_USER_FINISHED_ROUND && !reader_is_folder(loader->reader)) {
 			queue_round(&loader->queue, take, loader);
+			end_round(loader);
 			// Whoever died a while before the newest record that was replayed is forgotten: numbers come again.
 			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS && reaped_ns > 0)
 				spaces_reap(loader->spaces, reaped_ns);
 			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS)
 				reaped_ns = loader->queue.last_round_ns;
-		} else if (is_used(record.type)) {
+		} else if (is_used(record.type) || (loader->options->sink != NULL && record.type < RECORD_USER_HEADER_ATTR)) {
 			add_record(loader, &record, event, &last_ns);
 			queue_bound(&loader->queue, QUEUE_BYTES_MOST, take, loader);
 		}
 	}
 	queue_flush(&loader->queue, UINT64_MAX, take, loader);
 	raw_flush(loader);
+	end_round(loader);
 	return true;
 }
 
@@ -376,7 +407,7 @@ static void release(struct loader *loader)
 bool load_profile(struct profile *profile, const struct load_options *options, struct err *err)
 {
 	profile_init(profile);
-	enum text_kind text = text_detect(options->input);
+	enum text_kind text = options->sink == NULL ? text_detect(options->input) : TEXT_NONE;
 	if (text != TEXT_NONE)
 		return text_load(profile, options, text, err);
 	struct reader *reader;
@@ -387,6 +418,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->options = options;
 	loader->profile = profile;
 	loader->reader = reader;
+	loader->queue.keeps_whole = options->sink != NULL;
 	loader->spaces = spaces_new();
 	loader->kernel_dso = PROFILE_NONE;
 	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
@@ -396,6 +428,8 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	bool good = replay(loader, err);
 	if (good)
 		finish(loader);
+	if (good && options->sink != NULL)
+		options->sink->finish(options->sink->context, reader, profile);
 	release(loader);
 	return good;
 }

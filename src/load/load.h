@@ -7,6 +7,18 @@
 #include "perf/record.h"
 #include "profile/profile.h"
 
+// Who takes the records of a replay along (inject). Calls come as the records are applied: in the order of time within a round.
+struct reader;
+struct load_sink {
+	void *context;
+	// A record of the kernel's, whole, in host byte order; `event` is the reader's. Of samples `sample` is their row but for `stack`, and, where
+	// the event has registers and stack copies, `stack` what they were unwound to, in the reader's stead (count 0: nothing of user space).
+	void (*record)(void *context, struct reader *reader, const struct record *record, size_t event, const struct profile_sample *sample,
+	               const struct unwind_stack *stack);
+	void (*round)(void *context, struct reader *reader);  // nothing older than what was handed on so far is still to come
+	void (*finish)(void *context, struct reader *reader, const struct profile *profile); // all was handed on; names are known
+};
+
 struct load_options {
 	const char *input;   // path, or "-"
 	bool salvage;
@@ -17,6 +29,7 @@ struct load_options {
 	unsigned jobs;       // threads that unwind raw stacks; 0: one
 	double symbol_time_s; // 0: no limit
 	bool no_cache;        // keep no decompressed debug sections on disk
+	const struct load_sink *sink; // NULL: none
 	bool no_lines;        // names alone: folded stacks need no lines
 };
 // What the commands' defaults are.

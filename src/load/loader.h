@@ -67,6 +67,8 @@ struct loader {
 // Profile's event of the reader's, made at first sight; PROFILE_NONE: side-band, unless `for_sample`.
 uint32_t loader_event(struct loader *loader, size_t event, bool for_sample);
 uint32_t loader_dso(struct loader *loader, uint32_t dso);
+// To the sink, if there is one: a sample whose user part is loader->chain's, `as_stack` where the file's copy of the stack gives way to it.
+void loader_hand_on(struct loader *loader, const struct queued *queued, const struct profile_sample *sample, bool as_stack);
 void loader_caveat(struct loader *loader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // chain.c: from a sample's records to frames, and from frames to a stack in the profile.

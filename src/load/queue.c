@@ -112,8 +112,26 @@ static size_t other_pieces(struct record *record, struct piece *pieces)
 	return 1;
 }
 
+// What a decoded record borrows lies in its bytes: with those copied, the pointers move along.
+static struct queued *copy_whole(struct queue *queue, const struct record *record, size_t event, bool synthesized)
+{
+	struct record copy = *record;
+	struct piece pieces[5];
+	size_t count = copy.type == PERF_RECORD_SAMPLE ? sample_pieces(&copy.sample, pieces) : other_pieces(&copy, pieces);
+	struct queued *queued = chunk_alloc(queue, sizeof(*queued) + copy.size);
+	uint8_t *bytes = (uint8_t *)(queued + 1);
+	memcpy(bytes, record->header, copy.size);
+	for (size_t i = 0; i < count; i++)
+		*pieces[i].pointer = pieces[i].size > 0 ? bytes + ((const uint8_t *)pieces[i].from - (const uint8_t *)record->header) : NULL;
+	copy.header = (const struct perf_event_header *)bytes;
+	*queued = (struct queued){ .record = copy, .event = event, .synthesized = synthesized, .chunk = queue->filling };
+	return queued;
+}
+
 struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized)
 {
+	if (queue->keeps_whole)
+		return copy_whole(queue, record, event, synthesized);
 	struct record copy = *record;
 	struct piece pieces[5];
 	size_t count = copy.type == PERF_RECORD_SAMPLE ? sample_pieces(&copy.sample, pieces) : other_pieces(&copy, pieces);

@@ -29,6 +29,7 @@ struct queue {
 	uint64_t newest_ns, last_round_ns; // newest time seen; and when the last round ended
 	size_t bytes;                      // that wait
 	bool sorted;                       // items came in order so far
+	bool keeps_whole;                  // copies are whole records, header and all; else what is used of them
 };
 
 typedef void queue_take_fn(void *context, struct queued *queued); // who takes it lets it go by queue_done

@@ -150,6 +150,7 @@ static void finish_job(struct loader *loader, struct raw_job *job)
 		chain->frames[chain->count++] = (struct chain_frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
 	sample->is_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	sample->end = (uint8_t)job->end;
+	loader_hand_on(loader, job->queued, sample, true);
 	sample->stack = chain_intern(loader, sample->tid, chain, job->maps, job->kernel, false);
 	queue_done(&loader->queue, job->queued);
 	maps_release(job->maps);

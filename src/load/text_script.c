@@ -198,6 +198,8 @@ static bool parse_frame(const char *text, const char *end, struct frame_line *f)
 	if (errno != 0 || after > end || (after < end && !isspace((uint8_t)*after)))
 		return false;
 	at = skip_blanks(after);
+	if (at > end)
+		at = end; // the blanks at the end were cut off
 	static const char inlined[] = " (inlined)";
 	size_t of_mark = sizeof(inlined) - 1;
 	if ((size_t)(end - at) > of_mark && memcmp(end - of_mark, inlined, of_mark) == 0) {

@@ -46,13 +46,31 @@ static size_t kernel_part(const struct record_sample *sample)
 	return n;
 }
 
+// Bytes of the fields behind the stack copy, in the ABI's order: weight, data source, transaction, registers at the interrupt, addresses …
+static size_t bytes_behind_stack(const struct record_sample *sample, const struct record_layout *layout)
+{
+	uint64_t type = layout->sample_type;
+	uint64_t words = type & (PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_TRANSACTION | PERF_SAMPLE_PHYS_ADDR |
+	                         PERF_SAMPLE_CGROUP | PERF_SAMPLE_DATA_PAGE_SIZE | PERF_SAMPLE_CODE_PAGE_SIZE);
+	size_t bytes = 8 * (size_t)__builtin_popcountll(words);
+	if (type & PERF_SAMPLE_REGS_INTR)
+		bytes += 8 + (sample->interrupted.abi != PERF_SAMPLE_REGS_ABI_NONE ? 8 * (size_t)__builtin_popcountll(sample->interrupted.mask) : 0);
+	if (type & PERF_SAMPLE_AUX)
+		bytes += 8 + sample->aux_size;
+	return bytes;
+}
+
 // What follows the stack copy (or, without one, the registers) up to the end: weight, data source, …
 static const uint8_t *behind_stack(const struct record *record, const struct record_layout *layout)
 {
 	const uint8_t *end = (const uint8_t *)record->header + record->size;
 	const struct record_sample *sample = &record->sample;
-	if ((layout->sample_type & PERF_SAMPLE_STACK_USER) == 0 || sample->stack.bytes == NULL)
+	if ((layout->sample_type & PERF_SAMPLE_STACK_USER) == 0)
 		return end;
+	if (sample->stack.bytes == NULL) { // of a kernel thread: a size of 0, and nothing more of it
+		size_t bytes = bytes_behind_stack(sample, layout);
+		return bytes < record->size ? end - bytes : end;
+	}
 	return sample->stack.bytes + sample->stack.size + (sample->stack.size > 0 ? 8 : 0);
 }
 

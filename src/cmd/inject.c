@@ -1,0 +1,355 @@
+// perfsample inject: a recording into a recording. Raw stack copies become call chains, as if they had been unwound while recording; samples
+// are selected; what should not leave the host is stripped. Records stay in the order of time within their rounds.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cmd/inject_names.h"
+#include "cmd/select.h"
+#include "perfdata/reader.h"
+#include "perfdata/writer.h"
+#include "record/sample.h"
+
+enum { ID_OUTPUT = 1, ID_STRIP, ID_IGNORED, ID_REFUSED };
+enum { STRIP_NAMES = 1, STRIP_HOST = 2, STRIP_COMMAND = 4 };
+enum { FLUSH_BYTES = 1 << 20 };
+
+struct choices {
+	struct selection selection;
+	const char *output;
+	unsigned strip;
+};
+
+struct inject {
+	const struct choices *choices;
+	struct profile *profile;
+	struct writer *writer;
+	VEC(struct writer_event) events; // by the reader's
+	struct buf out;
+	struct err err;                  // the first
+	bool has_begun, is_filtered;
+	uint64_t kept, dropped, unwound, stack_bytes;
+};
+
+// ---------------------------------------------------------------- the file's head
+
+static bool is_raw(const struct perf_event_attr *attr)
+{
+	uint64_t raw = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	return (attr->sample_type & raw) == raw;
+}
+
+static struct perf_event_attr live_attr(const struct perf_event_attr *from)
+{
+	struct perf_event_attr attr = *from;
+	if (!is_raw(from))
+		return attr;
+	attr.sample_type = sample_type_live(attr.sample_type) & ~(uint64_t)PERF_SAMPLE_BRANCH_STACK; // sample_encode_live has no place for branches
+	attr.branch_sample_type = 0;
+	attr.sample_regs_user = 0;
+	attr.sample_stack_user = 0;
+	attr.exclude_callchain_user = 0;
+	return attr;
+}
+
+static struct writer_info info_of(const struct inject *in, struct reader *reader, const char *const *argv)
+{
+	const struct reader_features *f = reader_features(reader);
+	struct writer_info info = {
+		.arch = f->arch, .version = f->version, .cpus_online = f->cpus_online, .cpus_available = f->cpus_available, .argv = argv,
+		.first_time_ns = f->first_time_ns, .last_time_ns = f->last_time_ns,
+	};
+	if (f->has_clock_data) {
+		info.clockid = f->clockid;
+		info.clockid_time_ns = f->clockid_time_ns;
+		info.wall_time_ns = f->wall_time_ns;
+	}
+	if ((in->choices->strip & STRIP_HOST) == 0) {
+		info.hostname = f->hostname;
+		info.os_release = f->os_release;
+		info.cpu_desc = f->cpu_desc;
+		info.cpuid = f->cpuid;
+		info.total_memory_kib = f->total_memory_kib;
+	}
+	return info;
+}
+
+// NULL-terminated; the caller frees the array.
+static const char **argv_of(const struct inject *in, struct reader *reader)
+{
+	const struct reader_features *f = reader_features(reader);
+	const char **argv = mem_zero(f->argv.count + 1, sizeof(*argv));
+	for (size_t i = 0; i < f->argv.count && (in->choices->strip & STRIP_COMMAND) == 0; i++)
+		argv[i] = f->argv.data[i];
+	return argv;
+}
+
+static bool begin(struct inject *in, struct reader *reader)
+{
+	size_t count = reader_event_count(reader);
+	for (size_t i = 0; i < count; i++) {
+		const struct reader_event *e = reader_event_at(reader, i);
+		struct writer_event event = { .attr = live_attr(&e->attr), .name = e->name, .ids = e->ids.data, .id_count = e->ids.count,
+		                              .group_leader = e->group_leader };
+		if (is_raw(&e->attr) && e->attr.sample_stack_user > in->stack_bytes)
+			in->stack_bytes = e->attr.sample_stack_user;
+		vec_push(&in->events, event);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (in->events.data[i].group_leader >= 0 && (size_t)in->events.data[i].group_leader < count)
+			in->events.data[in->events.data[i].group_leader].group_members++;
+	const char **argv = argv_of(in, reader);
+	struct writer_info info = info_of(in, reader, argv);
+	in->has_begun = writer_begin(in->writer, in->events.data, count, &info, &in->err);
+	free(argv);
+	return in->has_begun;
+}
+
+// ---------------------------------------------------------------- records
+
+static void flush(struct inject *in)
+{
+	if (in->err.status == STATUS_OK && in->out.size > 0)
+		writer_records(in->writer, in->out.data, in->out.size, &in->err);
+	buf_clear(&in->out);
+}
+
+static bool is_outside(const struct report_filter *filter, const struct record *record)
+{
+	uint64_t time_ns = record->id.time_ns;
+	return (record->id.has & PERF_SAMPLE_TIME) != 0 && (time_ns < filter->from_ns || (filter->to_ns != 0 && time_ns >= filter->to_ns));
+}
+
+// Of what is no sample, all that says what is mapped and who is who stays. Counters no longer tell what was due once samples are left out.
+static bool keeps_record(const struct inject *in, const struct record *record)
+{
+	switch (record->type) {
+	case PERF_RECORD_READ:
+		return !in->is_filtered;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+	case PERF_RECORD_THROTTLE:
+	case PERF_RECORD_UNTHROTTLE:
+		return !is_outside(&in->choices->selection.filter, record);
+	default:
+		return true;
+	}
+}
+
+static void add_sample(struct inject *in, struct reader *reader, const struct record *record, size_t event, const struct profile_sample *sample,
+                       const struct unwind_stack *stack)
+{
+	if (!filter_keeps(&in->choices->selection.filter, in->profile, sample)) {
+		in->dropped++;
+		return;
+	}
+	in->kept++;
+	if (stack == NULL) {
+		buf_add(&in->out, record->header, record->size);
+		return;
+	}
+	struct note note = { .end = stack->end };
+	struct record copy = *record;
+	uint64_t leaf[] = { (uint64_t)PERF_CONTEXT_KERNEL, record->sample.ip };
+	if (record->sample.callchain_count == 0 && (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL) {
+		copy.sample.callchain = leaf; // no kernel part, and the ip is there: the chain would begin in user space
+		copy.sample.callchain_count = 2;
+	}
+	in->unwound++;
+	if (!sample_encode_live(&in->out, &reader_event_at(reader, event)->layout, &copy, stack, &note))
+		err_set(&in->err, STATUS_INPUT, "%s: a sample is shorter than its event says", in->choices->selection.load.input);
+}
+
+static void take_record(void *context, struct reader *reader, const struct record *record, size_t event, const struct profile_sample *sample,
+                        const struct unwind_stack *stack)
+{
+	struct inject *in = context;
+	if (in->err.status != STATUS_OK || (!in->has_begun && !begin(in, reader)))
+		return;
+	if (event >= in->events.count) {
+		err_set(&in->err, STATUS_INPUT, "%s: event %zu is described after the first records", in->choices->selection.load.input, event);
+		return;
+	}
+	if (sample != NULL)
+		add_sample(in, reader, record, event, sample, stack);
+	else if (keeps_record(in, record))
+		buf_add(&in->out, record->header, record->size);
+	if (in->out.size >= FLUSH_BYTES)
+		flush(in);
+}
+
+static void take_round(void *context, struct reader *reader)
+{
+	struct inject *in = context;
+	struct perf_event_header round = { .type = RECORD_USER_FINISHED_ROUND, .size = sizeof(round) };
+	if (in->err.status != STATUS_OK || (!in->has_begun && !begin(in, reader)))
+		return;
+	buf_add(&in->out, &round, sizeof(round));
+	flush(in);
+}
+
+static void take_finish(void *context, struct reader *reader, const struct profile *profile)
+{
+	struct inject *in = context;
+	const struct reader_features *features = reader_features(reader);
+	struct names names = { 0 };
+	VEC(struct writer_build_id) build_ids = { 0 };
+	if (in->err.status != STATUS_OK)
+		return;
+	inject_meta(&names, features->names, (in->choices->strip & STRIP_HOST) == 0);
+	if (in->stack_bytes > 0)
+		inject_say(&names, "stacks were unwound by perfsample inject, from copies of %llu bytes", (unsigned long long)in->stack_bytes);
+	if (in->is_filtered)
+		inject_say(&names, "%llu of %llu samples were selected by perfsample inject: what was due is not known", (unsigned long long)in->kept,
+		           (unsigned long long)(in->kept + in->dropped));
+	if (in->stack_bytes > 0 && names_meta_get(&names, "record.stack_bytes") == NULL)
+		names_meta(&names, "record.stack_bytes", "%llu", (unsigned long long)in->stack_bytes);
+	if ((in->choices->strip & STRIP_NAMES) == 0)
+		inject_names(&names, profile);
+	for (size_t i = 0; i < features->build_ids.count; i++) {
+		const struct reader_build_id *id = &features->build_ids.data[i];
+		vec_push(&build_ids, (struct writer_build_id){ .build_id = id->build_id, .path = id->path, .misc = id->misc, .pid = id->pid });
+	}
+	const char **argv = argv_of(in, reader);
+	struct writer_info info = info_of(in, reader, argv);
+	writer_finish(in->writer, &info, build_ids.data, build_ids.count, &names, &in->err);
+	free(argv);
+	vec_release(&build_ids);
+	names_release(&names);
+}
+
+// ---------------------------------------------------------------- whole
+
+// --time may count from the recording's start: that is known once it was read.
+static bool resolve_time(struct choices *c, struct err *err)
+{
+	struct profile profile = { 0 };
+	if (c->selection.time == NULL)
+		return true;
+	if (strcmp(c->selection.load.input, "-") == 0)
+		return err_set(err, STATUS_USAGE, "--time needs a file: a stream is read once");
+	struct load_options options = c->selection.load;
+	options.symbols = false;
+	bool is_done = load_profile(&profile, &options, err) && select_resolve(&c->selection, &profile, err);
+	profile_release(&profile);
+	return is_done;
+}
+
+static bool has_filter(const struct report_filter *f)
+{
+	return f->comms != NULL || f->pids.count + f->tids.count + f->cpus.count > 0 || f->from_ns > 0 || f->to_ns > 0;
+}
+
+static void say(const struct inject *in)
+{
+	log_info("%llu samples%s, %llu of them with a raw stack that became a call chain; wrote %s, %.1f MB", (unsigned long long)in->kept,
+	         in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), (double)writer_bytes(in->writer) / 1e6);
+}
+
+static bool inject(struct choices *c, struct profile *profile, struct err *err)
+{
+	struct inject in = { .choices = c, .profile = profile };
+	struct load_sink sink = { .context = &in, .record = take_record, .round = take_round, .finish = take_finish };
+	bool is_stream = strcmp(c->output, "-") == 0;
+	if (!resolve_time(c, err) || !writer_open(&in.writer, c->output, STDOUT_FILENO, err))
+		return false;
+	struct load_options options = c->selection.load;
+	options.sink = &sink;
+	options.symbols = (c->strip & STRIP_NAMES) == 0 && !is_stream; // a stream has no place for names
+	in.is_filtered = has_filter(&c->selection.filter);
+	bool is_done = load_profile(profile, &options, err);
+	if (is_done && in.err.status != STATUS_OK) {
+		*err = in.err;
+		is_done = false;
+	}
+	if (is_done && !is_stream)
+		say(&in);
+	writer_free(in.writer);
+	vec_release(&in.events);
+	buf_release(&in.out);
+	return is_done;
+}
+
+static bool take_strip(struct choices *c, const struct option_value *value, struct err *err)
+{
+	static const char *const words[] = { "names", "host", "command" };
+	size_t count;
+	char **given = value_words(value->value, ",", &count);
+	bool is_good = count > 0 || err_set(err, STATUS_USAGE, "%s: the list is empty", value->spelled);
+	for (size_t i = 0; is_good && i < count; i++) {
+		size_t w = 0;
+		while (w < 3 && strcmp(words[w], given[i]) != 0)
+			w++;
+		if (w == 3)
+			is_good = err_set(err, STATUS_USAGE, "%s: '%s' is none of names, host, command", value->spelled, given[i]);
+		else
+			c->strip |= 1u << w;
+	}
+	value_words_free(given, count);
+	return is_good;
+}
+
+static bool take(struct choices *c, const struct option_value *value, struct err *err)
+{
+	switch (value->id) {
+	case ID_OUTPUT: c->output = value->value; return true;
+	case ID_STRIP: return take_strip(c, value, err);
+	default: return select_take(&c->selection, value, err);
+	}
+}
+
+static const struct option options[] = {
+	{ 'i', "input", "FILE", "the recording, ours or perf's; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" },
+	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL },
+	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" },
+	{ 0, "jobs", "N", "threads that unwind and look up names", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
+	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL },
+	{ 'c', "comms", "COMMS", "only samples of these commands", 0, SELECT_COMMS, "Which samples", NULL },
+	SELECT_ID_OPTIONS,
+	{ 'C', "cpu", "LIST", "only on these CPUs, like 0-3,7", 0, SELECT_CPUS, NULL, NULL },
+	{ 0, "time", "A,B", "only between A and B, as report takes them", 0, SELECT_TIME, NULL, NULL },
+	{ 'o', "output", "FILE", "the recording to write (- streams it); an existing one becomes FILE.old", 0, ID_OUTPUT, "Output", "file" },
+	{ 0, "strip", "LIST", "leave out: names (of functions), host (its name, kernel and processor), command (the recorder's command line)", 0,
+	  ID_STRIP, NULL, "names|host|command" },
+	{ 'b', "build-ids", NULL, "accepted from perf without effect: build IDs go along", OPTION_IGNORED, ID_IGNORED, NULL, NULL },
+	{ 'j', "jit", NULL, "JIT maps and dumps are read by report, as they are", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 's', "sched-stat", NULL, "not supported: see perf inject", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 0, "itrace", "OPTS", "hardware traces are not decoded", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
+	{ 0 },
+};
+
+static int run(int argc, char **argv)
+{
+	struct choices c = { 0 };
+	struct profile profile = { 0 };
+	struct option_parser parser;
+	struct option_value value;
+	struct err err = { 0 };
+	select_init(&c.selection);
+	option_parser_init(&parser, options, argc, argv, false);
+	while (option_next(&parser, &value, &err))
+		if (!take(&c, &value, &err))
+			break;
+	if (err.status == STATUS_OK && parser.next < argc)
+		err_set(&err, STATUS_USAGE, "unexpected word %s (a recording is named with -i)", argv[parser.next]);
+	if (err.status == STATUS_OK && c.output == NULL)
+		err_set(&err, STATUS_USAGE, "-o FILE is needed: inject never changes the recording it reads");
+	bool is_done = err.status == STATUS_OK && c.output != NULL && inject(&c, &profile, &err);
+	if (!is_done)
+		log_error("inject: %s", err.text);
+	profile_release(&profile);
+	select_release(&c.selection);
+	return is_done ? STATUS_OK : (int)err.status;
+}
+
+static const char *const usages[] = { "perfsample inject -o FILE [-i FILE] [options]", NULL };
+const struct command command_inject = {
+	.name = "inject", .summary = "a recording into a smaller one: raw stacks unwound, samples selected, names put in or stripped", .usages = usages,
+	.options = options, .run = run,
+	.description = "Writes a new recording of an old one. Raw stack copies (record --unwind post, perf record --call-graph dwarf) become call chains, as "
+	               "perfsample record writes them: a file about 20 times smaller, that holds no stack memory. The names of the sampled functions go in, "
+	               "so that it reads the same on a host that has none of the binaries. Once samples were selected, what was due is not known any more.",
+};

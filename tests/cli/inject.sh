@@ -1,0 +1,98 @@
+#!/bin/bash
+# inject: raw stacks become call chains, samples are selected, names put in or stripped; readers of others read what it writes.
+. "$(dirname "$0")/tap.sh"
+small=$fixtures/small.data
+events() { python3 -c 'import json,sys; print(*[json.load(sys.stdin)["events"][0]'"$1"'])'; }
+
+cat >"$work/deep.c" <<'C'
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) void leaf(void) { for (int i = 0; i < 50000; i++) sink += i; }
+__attribute__((noinline)) void dive(int n) { if (n > 0) dive(n - 1); else leaf(); sink++; }
+int main(void)
+{
+	struct timespec t;
+	do { dive(20); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (t.tv_nsec < 300000000 && t.tv_sec == 0);
+}
+C
+${CC:-gcc} -O2 -g -fno-optimize-sibling-calls -o "$work/deep" "$work/deep.c" || exit 1
+if ! "$perfsample" record -q --unwind post -o "$work/post.data" -- "$work/deep" 2>"$work/err"; then
+	skip "cannot record here: $(head -n 1 "$work/err")" "a recording of raw stacks"
+else
+	ps inject -i "$work/post.data" -o "$work/live.data"
+	is "$status" 0 "a recording of raw stacks is rewritten"
+	like "$err" '^perfsample: [0-9]+ samples, [0-9]+ of them with a raw stack that became a call chain; wrote .*/live\.data, ' "and how many"
+	post=$(stat -c %s "$work/post.data") live=$(stat -c %s "$work/live.data")
+	[ $((post / live)) -ge 20 ]
+	ok $? "20 times smaller: $post to $live bytes"
+	is "$("$perfsample" fold -q -i "$work/live.data")" "$("$perfsample" fold -q -i "$work/post.data")" "the same stacks"
+	like "$("$perfsample" fold -q -i "$work/live.data")" ';main(;dive){21};leaf [0-9]+$' "whole ones"
+	is "$("$perfsample" report -i "$work/live.data" --format json | events '["samples"].items()')" \
+		"$("$perfsample" report -i "$work/post.data" --format json | events '["samples"].items()')" "the same accounting"
+	is "$("$perfsample" report -i "$work/live.data" --format json | events '["stack_ends"].items()')" \
+		"$("$perfsample" report -i "$work/post.data" --format json | events '["stack_ends"].items()')" "the same reasons why stacks end"
+	mv "$work/deep" "$work/gone"
+	like "$("$perfsample" fold -q -i "$work/live.data")" ';main(;dive){21};leaf [0-9]+$' "names inside: it reads the same without the program"
+	mv "$work/gone" "$work/deep"
+	ps inject -i "$work/post.data" -o "$work/none.data" --strip names,host,command
+	unlike "$(strings "$work/none.data")" "unwind|^$(hostname)\$|$(uname -r)" "--strip: neither command line nor host"
+	unlike "$(strings "$work/none.data")" '^dive$' "and no names of functions"
+	is "$("$perfsample" fold -q -i - <"$work/post.data")" "$("$perfsample" inject -i - -o - <"$work/post.data" | "$perfsample" fold -q -i -)" "from a stream, as a stream"
+	ps inject -q -i "$work/post.data" -o "$work/part.data" --time +0.05,+0.2
+	is "$status" 0 "--time"
+	is "$("$perfsample" fold -q -i "$work/part.data")" "$("$perfsample" fold -q -i "$work/post.data" --time +0.05,+0.2)" "selects what it selects in fold"
+	ps report -i "$work/part.data" --format json
+	is "$(events '["samples"]["silent"],' <<<"$out")" None "what was due is not claimed any more"
+	like "$out" 'samples were selected by perfsample inject' "and the recording says so"
+	ps inject -q -i "$work/post.data" -o "$work/part.data" -c nobody --tid 1 -C 0-3
+	is "$("$perfsample" fold -q -i "$work/part.data")" "" "no sample is left where none fits"
+	if command -v perf >/dev/null; then
+		is "$(perf script -i "$work/live.data" -F comm,time,event 2>/dev/null | grep -c cpu-clock)" "$("$perfsample" script -q -G -i "$work/live.data" | wc -l)" "perf script reads all samples"
+		[ "$(perf script -i "$work/live.data" 2>/dev/null | grep -c ' dive+')" -gt 200 ]
+		ok $? "with their call chains"
+	else
+		skip "perf is not installed" "perf script reads it"
+	fi
+fi
+
+ps inject -i "$small" -o "$work/copy.data"
+is "$("$perfsample" fold -q -i "$work/copy.data")" "$("$perfsample" fold -i "$small")" "a live recording stays as it is"
+is "$("$perfsample" report -i "$work/copy.data" --format json | events '["samples"].items()')" "$("$perfsample" report -i "$small" --format json | events '["samples"].items()')" "accounting too"
+ps inject -i "$small"
+is "$status" 2 "without -o: status 2"
+like "$err" '-o FILE is needed' "and why"
+ps inject -i "$small" -o "$work/x" --strip everything
+is "$status" 2 "--strip of another word: status 2"
+ps inject -i - -o "$work/x" --time +1, <"$small"
+is "$status" 2 "--time of a stream: status 2"
+ps inject -i "$work/none" -o "$work/x"
+is "$status/$(find "$work" -name 'x*')" "4/" "no such file: status 4, nothing left behind"
+ps inject -i "$small" -o "$work/nowhere/x"
+is "$status" 6 "-o into nowhere: status 6"
+head -c 20000 "$small" >"$work/cut"
+ps inject -i "$work/cut" -o "$work/cut2"
+[ "$status" -eq 0 ] || [ "$status" -eq 4 ]
+ok $? "cut in its middle: status $status"
+
+corpus=${PERFSAMPLE_CORPUS:-../shared/data}/corpus
+if [ -d "$corpus" ]; then
+	bad=0 done=0
+	for f in "$corpus"/perfdata/*; do
+		case $f in *.expected* | *.txt* | *.buildids | *.pb_text* | */binaries) continue ;; *.gz) gunzip <"$f" >"$work/in" ;; *) cat "$f" >"$work/in" ;; esac
+		"$perfsample" inject -q --salvage -i "$work/in" -o "$work/out" 2>"$work/err" &&
+			cmp -s <("$perfsample" fold -q --idle --salvage -i "$work/in" 2>/dev/null) <("$perfsample" fold -q --idle -i "$work/out" 2>/dev/null) ||
+			{ bad=$((bad + 1)); echo "# $f: $(head -n 1 "$work/err")"; }
+		done=$((done + 1))
+	done
+	[ $bad -eq 0 ] && [ $done -gt 20 ]
+	ok $? "recordings of others ($done) fold the same afterwards"
+	bad=0
+	for f in "$corpus"/badperf/*; do
+		timeout 5 "$perfsample" inject -q -i "$f" -o "$work/out" 2>/dev/null
+		case $? in 0 | 4) ;; *) bad=1 && echo "# $f" ;; esac
+	done
+	is $bad 0 "damaged ones: status 0 or 4"
+else
+	skip "no corpus (PERFSAMPLE_CORPUS)" "recordings of others fold the same afterwards"
+fi
+done_testing
