@@ -147,7 +147,7 @@ static bool compare_files(struct choices *c, const struct trials *paired, size_t
 	struct diff diff = { 0 };
 	bool good = true;
 	for (size_t i = 0; i < 2 * pairs; i++) {
-		char *path = path_of(c, i >= pairs, i % pairs);
+		char *path = path_of(c, i >= pairs, i >= pairs ? i - pairs : i);
 		good = good && digest_load(&digests[i], path, &load, &digest, err);
 		sides[i] = &digests[i];
 		free(path);

@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "cmd/record_names.h"
 #include "cmd/record_options.h"
+#include "cmd/record_repeat.h"
 #include "record/summary.h"
 
 static bool is_stream(const struct record_options *options)
@@ -259,6 +260,8 @@ static int run(int argc, char **argv)
 	if (!record_options_parse(&options, argc, argv, recorded.data, &err)) {
 		log_error("record: %s", err.text);
 		status = err.status;
+	} else if (options.repeat > 0) {
+		status = record_repeat(&options, argc, recorded.data + 1);
 	} else {
 		if (is_stream(&options))
 			options.session.stream_fd = STDOUT_FILENO;

@@ -13,7 +13,7 @@
 
 enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
-	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL, OPT_INHERIT, OPT_DRY_RUN,
+	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_REPEAT, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL, OPT_INHERIT, OPT_DRY_RUN,
 	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR,
 	OPT_NOTHING,
 };
@@ -51,6 +51,8 @@ const struct option record_option_table[] = {
 	{ 0, "min-free", "SIZE", "end cleanly when the disk has this little left (default 512M, or 5% where that is less)", 0, OPT_MIN_FREE, NULL, NULL },
 	{ 0, "max-cpu", "PCT", "of one CPU that the recorder may use (default 25); above it, it samples more coarsely", 0, OPT_MAX_CPU, NULL, NULL },
 	{ 0, "max-loss", "PCT", "CARE, or with --strict status 5, above this loss (default 1)", 0, OPT_MAX_LOSS, NULL, NULL },
+	{ 0, "repeat", "N", "run the command N times after a warm-up run, into FILE.1 … FILE.N, and say what the\nruns differ by: for programs shorter than their phases", 0,
+	  OPT_REPEAT, NULL, NULL },
 	{ 0, "strict", NULL, "status 5 when the loss is above --max-loss", 0, OPT_STRICT, NULL, NULL },
 	{ 'm', "mmap-pages", "SIZE", "ring per CPU: pages, or with B, K, M, G; rounded up to a power of two", OPTION_EXPERT, OPT_MMAP, NULL, NULL },
 	{ 'r', "realtime", "PRIO", "real-time priority of the drain thread (default 1, where allowed)", OPTION_EXPERT, OPT_REALTIME, NULL, NULL },
@@ -313,6 +315,11 @@ static bool take(struct record_options *options, const struct option_value *valu
 	case OPT_OUTPUT: session->output = value->value; return true;
 	case OPT_SUMMARY: options->summary_path = value->value; return true;
 	case OPT_MMAP: return take_mmap(session, value, err);
+	case OPT_REPEAT:
+		if (!value_u64(value->value, 1, 10000, value->spelled, &number, err))
+			return false;
+		options->repeat = number;
+		return true;
 	case OPT_STRICT: options->strict = true; return true;
 	case OPT_SYMBOLS: session->want_names = !value->negated; return true;
 	case OPT_CACHE: options->no_cache = value->negated; return true;

@@ -15,6 +15,7 @@ struct record_options {
 	const char *summary_path;    // --summary
 	double max_loss;             // 0.01
 	double symbol_time_s;
+	size_t repeat;               // --repeat; 0: once
 	bool strict, dry_run;
 	VEC(const char *) debug_dirs; // ends with NULL once there is one
 	bool no_cache;

@@ -398,7 +398,7 @@ static void add_caveats(struct work *w)
 	differing(w, "hosts", offsetof(struct digest, host));
 	for (int side = 0; side < 2; side++)
 		if (diff->sides[side].lost_share > LOSS_MATTERS)
-			caveat(diff, "%s lost %.1f%% of its samples", side == 0 ? "base" : "new", 100 * diff->sides[side].lost_share);
+			caveat(diff, "%s misses %.1f%% of its samples", side == 0 ? "base" : "new", 100 * diff->sides[side].lost_share);
 	if (diff->metric == METRIC_SHARE)
 		caveat(diff, "only shares can be compared: they sum to 1, so one function's gain is the others' loss");
 }

@@ -146,9 +146,9 @@ static bool by_quantile(const struct metric *m, double *value, struct err *err)
 		if (isfinite(one))
 			vec_push(&values, one);
 	fclose(file);
-	bool good = (double)values.count >= least
+	bool good = (values.count > 0 && (double)values.count >= least)
 		|| err_set(err, STATUS_FINISH, "--metric: %zu latencies in %s: %s needs %.0f", values.count, m->path, m->text, least);
-	if (good) {
+	if (good && values.data != NULL) {
 		qsort(values.data, values.count, sizeof(double), by_size);
 		*value = values.data[(size_t)fmax(1, ceil((double)values.count * m->quantile - 1e-9)) - 1];
 	}

@@ -116,7 +116,7 @@ static void test_one_run(void)
 	base.missing = new_.missing = 2000;
 	ok(diff_build(&diff, &sides[0], 1, &sides[1], 1, &options, &err), "with loss");
 	is_u64(find(&diff, "a")->state, DIFF_LOSS, "a sign that loss could turn is not robust to loss");
-	ok(find(&diff, "few")->state == DIFF_OPEN && diff.fragile >= 1 && says(&diff, "base lost 16.7% of its samples"), "and counted");
+	ok(find(&diff, "few")->state == DIFF_OPEN && diff.fragile >= 1 && says(&diff, "base misses 16.7% of its samples"), "and counted");
 	diff_release(&diff);
 	buf_release(&out);
 	vec_release(&base.rows);
