@@ -350,6 +350,6 @@ const struct command command_inject = {
 	.name = "inject", .summary = "a recording into a smaller one: raw stacks unwound, samples selected, names put in or stripped", .usages = usages,
 	.options = options, .run = run,
 	.description = "Writes a new recording of an old one. Raw stack copies (record --unwind post, perf record --call-graph dwarf) become call chains, as "
-	               "perfsample record writes them: a file about 20 times smaller, that holds no stack memory. The names of the sampled functions go in, "
+	               "perfsample record writes them: a smaller file (what perf wrote, 20 times), that holds no stack memory. The names of the sampled functions go in, "
 	               "so that it reads the same on a host that has none of the binaries. Once samples were selected, what was due is not known any more.",
 };

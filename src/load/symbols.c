@@ -343,5 +343,6 @@ void load_symbols(struct loader *loader)
 	keep_status(&symbols);
 	hash_map_release(&symbols.by_addr);
 	free(symbols.images);
+	free(symbols.named);
 	symbolizer_free(symbols.symbolizer);
 }
