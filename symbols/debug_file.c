@@ -158,7 +158,7 @@ struct image *debug_file_find_executable(const struct symbolizer_options *option
 
 struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug)
 {
-	static const char *const suffixes[] = { ".debug", "", NULL };
+	static const char *const suffixes[] = { ".debug", "/debug", "", NULL };
 	const struct image_section *section = image_find_section(debug, ".gnu_debugaltlink");
 	struct buf storage = { 0 };
 	struct bytes b;

@@ -368,6 +368,11 @@ void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries
 	free(sorted);
 }
 
+void symbolizer_image_open(struct symbolizer *s, uint32_t image)
+{
+	symbol_module_open(&s->images.data[image]->module);
+}
+
 struct symbol_image_status symbolizer_image_status(struct symbolizer *s, uint32_t image)
 {
 	const struct symbol_module *module = &s->images.data[image]->module;

@@ -78,6 +78,8 @@ const struct symbol_result *symbolizer_lookup(struct symbolizer *symbolizer, uin
 struct symbol_query { uint32_t image; uint64_t image_addr; };
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s);
 // What an image was resolved with, for --missing and caveats: file used, debug file used, build ID (hex) and reason.
+// Looks for its files now, without looking up an address.
+void symbolizer_image_open(struct symbolizer *symbolizer, uint32_t image);
 struct symbol_image_status { const char *file, *debug_file; struct build_id build_id; enum symbol_missing missing; };
 struct symbol_image_status symbolizer_image_status(struct symbolizer *symbolizer, uint32_t image);
 

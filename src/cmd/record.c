@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/record_images.h"
 #include "cmd/record_names.h"
 #include "cmd/record_options.h"
 #include "cmd/record_repeat.h"
@@ -170,6 +171,25 @@ static int status_of(const struct record_options *options, const struct session_
 	return STATUS_OK;
 }
 
+// What cannot be kept is said; the recording itself is whole without.
+static void save_images(const struct session *session)
+{
+	struct saved_images saved;
+	struct err err = { 0 };
+	const char *home = getenv("HOME");
+	if (home == NULL || home[0] != '/') {
+		log_warn("--save-images: there is no HOME to keep them below");
+		return;
+	}
+	char *folder = mem_printf("%s/.debug", home);
+	if (!record_save_images(session, folder, &saved, &err))
+		log_warn("--save-images: %s", err.text);
+	else
+		log_info("kept %llu binaries in %s, %.1f MB; %llu were there", (unsigned long long)saved.saved, folder, (double)saved.bytes / 1e6,
+		         (unsigned long long)saved.present);
+	free(folder);
+}
+
 // `failed`: what was wrong with the output, or NULL.
 static int finish(const struct record_options *options, struct session *session, const struct err *failed)
 {
@@ -185,6 +205,8 @@ static int finish(const struct record_options *options, struct session *session,
 		if (session_map_refusal(session) != NULL)
 			vec_push(&summary.notes, session_map_refusal(session));
 	}
+	if (options->save_images)
+		save_images(session);
 	int status = status_of(options, &facts, &summary);
 	bool finished = session_finish(session, &names, &err);
 	if (failed != NULL || !finished) {

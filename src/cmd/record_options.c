@@ -14,7 +14,7 @@
 enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
 	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_REPEAT, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL, OPT_INHERIT, OPT_DRY_RUN,
-	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR,
+	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR, OPT_SAVE_IMAGES,
 	OPT_NOTHING,
 };
 
@@ -43,6 +43,7 @@ const struct option record_option_table[] = {
 	{ 0, "summary", "FILE", "the closing summary as JSON (perfsample-record/1)", 0, OPT_SUMMARY, NULL, "file" },
 	{ 0, "symbols", NULL, "write names into the file when sampling has ended (the default)", OPTION_NEGATABLE, OPT_SYMBOLS, NULL, NULL },
 	{ 0, "symbol-time", "S", "seconds that looking up names may take (default 10)", OPTION_EXPERT, OPT_SYMBOL_TIME, NULL, NULL },
+	{ 0, "save-images", NULL, "keep the binaries that were sampled, as they ran, in the build-ID cache (~/.debug)", 0, OPT_SAVE_IMAGES, NULL, NULL },
 	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, OPT_DEBUG_DIR, NULL, "file" },
 	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, OPT_CACHE, NULL, NULL },
 	{ 0, "duration", "TIME", "stop after so long: 30s, 5m; a bare number is seconds", 0, OPT_DURATION, "Limits", NULL },
@@ -57,7 +58,7 @@ const struct option record_option_table[] = {
 	{ 'm', "mmap-pages", "SIZE", "ring per CPU: pages, or with B, K, M, G; rounded up to a power of two", OPTION_EXPERT, OPT_MMAP, NULL, NULL },
 	{ 'r', "realtime", "PRIO", "real-time priority of the drain thread (default 1, where allowed)", OPTION_EXPERT, OPT_REALTIME, NULL, NULL },
 	{ 'n', "dry-run", NULL, "open everything, say what would be done, record nothing", OPTION_EXPERT, OPT_DRY_RUN, NULL, NULL },
-	{ 'N', "no-buildid-cache", NULL, "nothing to do: there is no build-ID cache", OPTION_IGNORED, OPT_NOTHING, "Accepted from perf without effect", NULL },
+	{ 'N', "no-buildid-cache", NULL, "the default: --save-images fills the build-ID cache", OPTION_IGNORED, OPT_NOTHING, "Accepted from perf without effect", NULL },
 	{ 'B', "no-buildid", NULL, "build IDs cost nothing here", OPTION_IGNORED, OPT_NOTHING, NULL, NULL },
 	{ 'T', "timestamp", NULL, "samples always have their time", OPTION_IGNORED, OPT_NOTHING, NULL, NULL },
 	{ 'P', "period", NULL, "samples always have their period", OPTION_IGNORED, OPT_NOTHING, NULL, NULL },
@@ -322,6 +323,7 @@ static bool take(struct record_options *options, const struct option_value *valu
 		return true;
 	case OPT_STRICT: options->strict = true; return true;
 	case OPT_SYMBOLS: session->want_names = !value->negated; return true;
+	case OPT_SAVE_IMAGES: options->save_images = true; return true;
 	case OPT_CACHE: options->no_cache = value->negated; return true;
 	case OPT_DEBUG_DIR:
 		options->debug_dirs.count -= options->debug_dirs.count > 0; // its NULL

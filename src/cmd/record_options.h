@@ -18,7 +18,7 @@ struct record_options {
 	size_t repeat;               // --repeat; 0: once
 	bool strict, dry_run;
 	VEC(const char *) debug_dirs; // ends with NULL once there is one
-	bool no_cache;
+	bool no_cache, save_images;
 };
 
 extern const struct option record_option_table[];

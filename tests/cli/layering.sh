@@ -30,12 +30,13 @@ profile      profile elf base unwind/unwind.h
 cli          cli base
 record       record perf proc perfdata unwind elf base
 load         load perfdata perf/record.h perf/merge.h proc/space.h proc/dso.h unwind symbols profile elf base
+archive      archive elf base
 annotate     annotate report profile symbols elf base
 report       report profile base elf/image.h unwind/unwind.h perfdata/note.h
 export       export report profile base elf/image.h unwind/unwind.h perfdata/note.h
 contrib      contrib base
 trial        trial base
-cmd          cmd cli record load annotate report export profile perf proc perfdata unwind symbols contrib trial elf base
+cmd          cmd cli record load annotate archive report export profile perf proc perfdata unwind symbols contrib trial elf base
 "
 room_of() { # of a file
 	case $1 in

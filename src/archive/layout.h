@@ -1,0 +1,20 @@
+// Where perf keeps binaries by build ID, ~/.debug (tools/perf/util/build-id.c of the kernel sources):
+//
+//   PATH/BUILDID/elf       the file that ran; PATH is where it was, without its first '/'
+//   PATH/BUILDID/debug     its debug file
+//   .build-id/xx/yyyy…     a link to ../../PATH/BUILDID, xx being the first two digits of the build ID
+#ifndef PERFSAMPLE_ARCHIVE_LAYOUT_H
+#define PERFSAMPLE_ARCHIVE_LAYOUT_H
+
+#include <stdbool.h>
+
+#include "elf/image.h"
+
+// Whether a path may name something below a folder: not absolute, no empty, "." or ".." part.
+bool layout_is_inside(const char *name);
+// "PATH/BUILDID/NAME" and the link's name and target; NULL: the path cannot be told below a folder (".." in it). The caller frees.
+char *layout_file(const char *path, const struct build_id *id, const char *name);
+char *layout_link(const struct build_id *id);
+char *layout_link_target(const char *path, const struct build_id *id);
+
+#endif

@@ -1,0 +1,122 @@
+#!/bin/bash
+# perfsample archive and record --save-images: binaries by build ID, laid out as perf keeps them, packed, unpacked, found again; hostile archives.
+# shellcheck disable=SC2154 # tap.sh sets what it names
+. "$(dirname "$0")/tap.sh"
+CC=${CC:-gcc}
+cd "$work" || exit 1
+export XDG_CACHE_HOME=$work/cache HOME=$work/home
+mkdir home
+
+# Hostile archives, made by hand.
+python3 - <<'PYTHON'
+import io, tarfile
+def make(name, *members):
+    with tarfile.open(name, "w", format=tarfile.PAX_FORMAT) as tar:
+        for path, kind, value in members:
+            info = tarfile.TarInfo(path)
+            info.type = kind
+            if kind == tarfile.REGTYPE:
+                info.size = len(value)
+                tar.addfile(info, io.BytesIO(value))
+            else:
+                info.linkname = value
+                tar.addfile(info)
+f, l, h = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+make("absolute.tar", ("/tmp/perfsample-archive-escaped", f, b"x"))
+make("dots.tar", ("a/../../escaped", f, b"x"))
+make("dots2.tar", ("../escaped", f, b"x"))
+make("link-out.tar", (".build-id/ab/cd", l, "../../../escaped"))
+make("link-absolute.tar", ("a/b", l, "/etc/passwd"))
+make("through-link.tar", ("a/b", l, "../c"), ("a/b/escaped", f, b"x"))
+make("hard.tar", ("good", f, b"x"), ("hard", h, "/etc/passwd"))
+make("device.tar", ("device", tarfile.CHRTYPE, ""))
+make("fifo.tar", ("fifo", tarfile.FIFOTYPE, ""))
+make("good.tar", ("a/" + "long/" * 60 + "elf", f, b"long"), (".build-id/ab/cd", l, "../../a/b"), ("a/plain", f, b"plain"))
+make("over.tar", ("a/plain", f, b"other"))
+make("through-file.tar", ("a/plain/elf", f, b"x"))
+open("cut.tar", "wb").write(open("good.tar", "rb").read()[:3000])
+open("junk.tar", "wb").write(b"no tar at all" * 100)
+PYTHON
+for name in absolute dots dots2 link-out link-absolute through-link hard device fifo junk cut; do
+	rm -rf into
+	ps archive --unpack $name.tar --into into
+	is "$status" 4 "$name: status 4"
+	ok "$([ ! -e escaped ] && [ ! -e into/escaped ] && [ ! -e /tmp/perfsample-archive-escaped ] && [ ! -L into/a/b ] || [ $name = through-link ]; echo $?)" \
+		"$name: nothing outside"
+done
+ok "$([ ! -e into/c/escaped ] && [ ! -e c ]; echo $?)" "nothing is written through a link"
+rm -rf into
+ps archive --unpack good.tar --into into
+is "$status" 0 "an archive by another's tar"
+is "$(cat into/a/"$(printf 'long/%.0s' {1..60})"elf)" long "a name of 300 characters"
+is "$(readlink into/.build-id/ab/cd)" ../../a/b "a link"
+ps archive --unpack over.tar --into into
+is "$(cat into/a/plain)" plain "what is there already is left alone"
+ps archive --unpack through-file.tar --into into
+is "$status" 4 "a folder where there is a file: status 4"
+is "$(find into -name '*.tmp')" "" "no temporary file is left"
+ps archive --into into
+is "$status" 2 "--into without --unpack: status 2"
+ps archive -i absent.data
+is "$status" 4 "no recording: status 4"
+
+if ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
+	skip "this host cannot record, or has no compiler" "an archive of a recording"
+	done_testing
+fi
+cat >hot.c <<'C'
+static volatile unsigned long sink;
+__attribute__((noinline)) void work_in_the_archive(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i * i; }
+int main(void) { work_in_the_archive(150000000); return 0; }
+C
+"$CC" -O1 -g -Wl,--build-id -o hot "$work/hot.c"
+objcopy --only-keep-debug hot hot.debug && strip hot && objcopy --add-gnu-debuglink=hot.debug hot
+id=$(readelf -n hot | sed -n 's/.*Build ID: //p')
+"$perfsample" record -q --no-symbols -o hot.data -- ./hot 2>record.err
+ps archive -i hot.data -o hot.tar
+is "$status" 0 "an archive of a recording"
+listing=$(tar tvf hot.tar)
+like "$listing" " ${work#/}/hot/$id/elf\$" "the binary, as perf names it"
+like "$listing" " ${work#/}/hot/$id/debug\$" "its debug file"
+like "$listing" " \\.build-id/${id:0:2}/${id:2} -> \\.\\./\\.\\./${work#/}/hot/$id\$" "the link by build ID"
+"$perfsample" archive -i hot.data -o again.tar 2>/dev/null
+ok "$(cmp -s hot.tar again.tar; echo $?)" "the same bytes again"
+"$perfsample" archive -i hot.data 2>/dev/null
+ok "$(gzip -t hot.data.tar.gz; echo $?)" "by default beside the recording, compressed"
+mkdir elsewhere && mv hot hot.debug hot.c elsewhere/
+unlike "$("$perfsample" report -i hot.data --format tsv 2>/dev/null)" work_in_the_archive "without its files the recording has no name"
+ps archive --unpack hot.data.tar.gz
+is "$status" 0 "unpacked where it is looked for"
+like "$("$perfsample" report -i hot.data --format tsv 2>/dev/null)" work_in_the_archive "the name is back"
+like "$("$perfsample" report -i hot.data --format tsv -s srcline 2>/dev/null)" 'hot.c:2' "and the line"
+mv home/.debug moved
+mkdir home/.debug
+tar xf hot.data.tar.gz -C home/.debug
+is "$(cd moved && find . | sort)" "$(cd home/.debug && find . | sort)" "tar unpacks the same"
+if command -v perf >/dev/null && perf script -h >/dev/null 2>&1; then
+	like "$(perf --buildid-dir "$work/home/.debug" report -i hot.data --stdio --no-children 2>/dev/null)" work_in_the_archive "perf finds it there"
+else
+	skip "no perf" "perf finds it there"
+fi
+rm -rf home/.debug moved
+
+# record --save-images keeps the file that ran, deleted or not.
+cp elsewhere/hot running
+touch gate
+sh -c 'while [ -e gate ]; do sleep 0.02; done; exec ./running' &
+sleep 0.1
+pid=$!
+"$perfsample" record --save-images -o saved.data -p $pid 2>record.err &
+recorder=$!
+sleep 0.4
+rm gate
+sleep 0.15
+rm running
+wait $pid $recorder
+like "$(cat record.err)" 'kept [0-9]+ binaries in .*/home/\.debug' "record --save-images says what it kept"
+ok "$([ -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" ]; echo $?)" "the binary is found by build ID, though it was deleted while it ran"
+ok "$(cmp -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" elsewhere/hot; echo $?)" "byte by byte"
+"$perfsample" record --save-images -o saved2.data -- elsewhere/hot 2>record.err
+ok $? "another time"
+like "$(cat record.err)" 'kept [0-9]+ binaries.* [1-9][0-9]* were there' "what is there is kept once"
+done_testing
