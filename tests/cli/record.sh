@@ -71,6 +71,10 @@ ok "$(json "$dir/s.json" 's["expected"] is None or s["taken"] + s["idle"] + s["o
 ok "$(json "$dir/s.json" 'd["stacks"]["complete"] >= 0.99 * sum(d["stacks"].values())'; echo $?)" "stacks reach their roots"
 ok "$(json "$dir/s.json" 'd["schema"] == "perfsample-record/1" and d["command_status"] == 0 and d["own_status"] == 0 and d["target"]["kind"] == "command"'; echo $?)" \
 	"--summary is perfsample-record/1"
+if python3 -c 'import jsonschema' 2>/dev/null; then
+	ok "$(python3 -W ignore -c 'import json,sys,jsonschema; jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))' \
+		"$dir/s.json" schema/perfsample-record-1.json; echo $?)" "by its schema"
+fi
 is "$(stat -c %a "$dir/perf.data")" 600 "the file is its owner's alone"
 ok "$(grep -q "wrote .*/perf.data, .*names inside. Next: perfsample report" "$dir/err"; echo $?)" "the summary says where it is"
 rec -q -- ./burn 0.1; ok "$([ ! -s "$dir/err" ]; echo $?)" "-q says nothing"
