@@ -12,6 +12,7 @@
 #include "cmd/record_names.h"
 #include "cmd/record_options.h"
 #include "cmd/record_repeat.h"
+#include "perfdata/note.h"
 #include "record/summary.h"
 
 static bool is_stream(const struct record_options *options)
@@ -64,6 +65,10 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 		else
 			summary->failed += count;
 	}
+	summary->joined = ledger->splices[SPLICE_EXACT] + ledger->splices[SPLICE_CHECKED];
+	summary->complete -= summary->joined;
+	summary->splices_exact = ledger->splices[SPLICE_EXACT];
+	summary->splices_checked = ledger->splices[SPLICE_CHECKED];
 	summary->ends = ledger->ends;
 	summary->end_count = UNWIND_END_COUNT;
 }

@@ -38,7 +38,7 @@ const struct option record_option_table[] = {
 	{ 'g', NULL, NULL, "call graphs as by --call-graph dwarf,auto (the default)", 0, OPT_G, "Stacks", NULL },
 	{ 0, "call-graph", "MODE", "dwarf[,BYTES|auto], fp, none", 0, OPT_CALL_GRAPH, NULL, "dwarf|fp|none" },
 	{ 0, "unwind", "WHEN", "live: the recorder unwinds (the default); post: raw stack copies go into the file", 0, OPT_UNWIND, NULL, "live|post" },
-	{ 0, "join", NULL, "complete a truncated chain from elsewhere, marked (the default)", OPTION_NEGATABLE | OPTION_EXPERT, OPT_JOIN, NULL, NULL },
+	{ 0, "join", NULL, "read on stacks deeper than a sample holds, marked as joined (the default)", OPTION_NEGATABLE | OPTION_EXPERT, OPT_JOIN, NULL, NULL },
 	{ 'o', "output", "FILE", "the recording (default perf.data); - streams to standard output", 0, OPT_OUTPUT, "Output", "file" },
 	{ 0, "summary", "FILE", "the closing summary as JSON (perfsample-record/1)", 0, OPT_SUMMARY, NULL, "file" },
 	{ 0, "symbols", NULL, "write names into the file when sampling has ended (the default)", OPTION_NEGATABLE, OPT_SYMBOLS, NULL, NULL },
@@ -333,8 +333,8 @@ static bool take(struct record_options *options, const struct option_value *valu
 	case OPT_ALL_USER: session->all_user = true; return true;
 	case OPT_ALL_KERNEL: session->all_kernel = true; return true;
 	case OPT_DRY_RUN: options->dry_run = true; return true;
-	case OPT_JOIN:
-	case OPT_NOTHING: return true; // chains are not completed from elsewhere yet, so there is nothing to leave out
+	case OPT_JOIN: session->no_join = value->negated; return true;
+	case OPT_NOTHING: return true;
 	case OPT_REALTIME:
 		if (!value_u64(value->value, 1, 99, value->spelled, &number, err))
 			return false;

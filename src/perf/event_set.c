@@ -261,7 +261,7 @@ static void set_watermarks(struct event_set *set, const struct event_options *op
 	uint32_t watermark = options->wakeup_watermark != 0 && options->wakeup_watermark < set->ring_bytes ? options->wakeup_watermark :
 		(uint32_t)(set->ring_bytes / 4);
 	for (size_t i = 0; i < set->events.count; i++)
-		set->events.data[i].attr.wakeup_watermark = watermark;
+		set->events.data[i].attr.wakeup_watermark = options->wakeup_each ? 1 : watermark; // or, in the same place, wakeup_events
 	set->sideband_attr.wakeup_watermark = watermark;
 }
 

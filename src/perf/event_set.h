@@ -46,6 +46,7 @@ struct event_options {
 	bool context_switch;
 	size_t ring_bytes;               // data area per ring, power of two
 	uint32_t wakeup_watermark;       // 0: a quarter of the ring
+	bool wakeup_each;                // whoever polls a ring wakes for every sample instead
 };
 
 struct event_fd {

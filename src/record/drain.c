@@ -201,6 +201,7 @@ static void take(void *context, const struct merge_item *item)
 	struct drain *drain = context;
 	struct record record;
 	uint32_t event = event_of(drain, item->header);
+	drain->ring_now = item->ring;
 	if (!record_decode(&drain->layouts[event], item->header, item->header->size, &record, NULL)) {
 		drain->ledger->broken++;
 		return;
@@ -364,8 +365,11 @@ struct drain_poll *drain_poll_new(const struct event_set *set, int wake_fd)
 
 void drain_poll_wait(struct drain_poll *set, int timeout_ms)
 {
+	uint64_t wakes;
 	if (poll(set->fds, set->count, timeout_ms) <= 0)
 		return;
+	if (set->fds[0].revents != 0)
+		(void)!read(set->fds[0].fd, &wakes, sizeof(wakes)); // else it would be ready for ever
 	// A ring whose tasks are all gone says POLLHUP for ever: a real-time thread that polls on would take the CPU.
 	for (size_t i = 1; i < set->count;) {
 		if (set->fds[i].revents & (POLLHUP | POLLERR | POLLNVAL))

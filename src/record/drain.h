@@ -22,6 +22,7 @@
 #include "record/images.h"
 #include "record/output.h"
 #include "record/sampled.h"
+#include "record/tails.h"
 #include "unwind/unwind.h"
 
 enum chain_mode { CHAIN_LIVE, CHAIN_POST, CHAIN_FP, CHAIN_NONE };
@@ -45,6 +46,7 @@ struct drain {
 	bool any_pid;              // -a: everyone is a target
 	const int32_t *roots;      // pids of the target; descent is from them
 	size_t root_count;
+	struct tails *tails;       // reads what the kernel's copies lack; NULL: nobody does
 	int32_t held_pid;          // the held command: until its exec it is the recorder's own code; -1: none
 
 	// Its own.
@@ -67,6 +69,8 @@ struct drain {
 	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
 	bool ticked;               // a second passed in the last pass
 	bool rereading, reread_wanted;
+	size_t ring_now;           // of the record at hand
+	uint64_t unwound, cut_full; // stacks since the session last looked, and those of them that end where a full copy does
 	size_t most_bytes;         // that the last pass found in one ring
 };
 

@@ -105,13 +105,14 @@ static bool take_place(struct drain *drain, uint32_t event)
 	return false;
 }
 
-static void put_live(struct drain *drain, const struct record *record, uint32_t event, const struct maps *maps, const struct unwind_stack *stack)
+static void put_live(struct drain *drain, const struct record *record, uint32_t event, const struct maps *maps, const struct unwind_stack *stack,
+                     enum splice splice)
 {
 	if (!take_place(drain, event))
 		return;
 	struct buf *out = output_buffer(drain->output);
 	size_t offset = out->size;
-	struct note note = { .end = stack->end };
+	struct note note = { .end = stack->end, .splice = splice };
 	if (!sample_encode_live(out, &drain->layouts[event], record, stack, &note)) {
 		drain->ledger->broken++;
 		drain->ledger->events.data[event].dropped++;
@@ -120,6 +121,8 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	output_commit(drain->output, offset, record->id.time_ns, true);
 	keep_books(drain, record, event);
 	drain->ledger->ends[note.end]++;
+	if (note.end == UNWIND_ROOT)
+		drain->ledger->splices[note.splice]++;
 	if (stack->count > drain->ledger->longest_chain)
 		drain->ledger->longest_chain = stack->count;
 	if (drain->want_names) {
@@ -139,30 +142,78 @@ static void without_copy(const struct record *record, struct unwind_stack *stack
 		stack->frames[stack->count++] = (struct frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
 }
 
+// The stack pointer; 0: not in the sample.
+static uint64_t sp_of(const struct drain *drain, const struct record *record)
+{
+	const struct record_registers *user = &record->sample.user;
+	struct unwind_regs regs;
+	if (!unwind_regs_for(drain->machine, &regs) || (user->mask & UINT64_C(1) << regs.sp) == 0)
+		return 0;
+	return user->words[__builtin_popcountll(user->mask & ((UINT64_C(1) << regs.sp) - 1))];
+}
+
+// Bytes of the stack, and the splice if they are more than the kernel's copy.
+struct stack_bytes {
+	const uint8_t *bytes;
+	size_t size;
+	enum splice splice;
+};
+
+static struct stack_bytes bytes_of_stack(struct drain *drain, const struct record *record, bool set_aside)
+{
+	const struct record_stack *stack = &record->sample.stack;
+	struct stack_bytes out = { stack->bytes, (size_t)stack->dyn_size, SPLICE_NONE };
+	if (drain->tails == NULL || set_aside) // what was read is kept for as long as the record is in the ring
+		return out;
+	const struct tail *tail = tails_find(drain->tails, drain->ring_now, record->id.time_ns, record->id.tid);
+	if (tail == NULL || tail->size <= out.size)
+		return out;
+	return (struct stack_bytes){ tail->bytes, tail->size, tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED };
+}
+
+static void learn_top(struct drain *drain, const struct record *record, const struct unwind_stack *stack, const struct stack_bytes *bytes)
+{
+	uint64_t top = stack->end == UNWIND_ROOT ? stack->last_cfa : 0;
+	if (top != 0)
+		*stack_top_of(drain, record->id.tid) = top;
+	if (drain->tails == NULL || (top == 0 && stack->end != UNWIND_TRUNCATED))
+		return;
+	// What was read is not enough: twice as much next time.
+	if (top == 0 && bytes->splice != SPLICE_NONE)
+		top = sp_of(drain, record) + 2 * bytes->size;
+	tails_top(drain->tails, record->id.tid, top);
+}
+
 // false: an image is not there yet, nothing was put out.
-static bool unwind_sample(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps, bool give_up)
+static bool unwind_sample(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps, bool set_aside, bool give_up)
 {
 	const struct record_sample *sample = &record->sample;
 	struct unwind_stack stack = { .frames = drain->frames, .capacity = UNWIND_MAX_FRAMES };
+	enum splice splice = SPLICE_NONE;
 	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE) {
 		stack.end = UNWIND_NOT_USER; // kernel threads, the idle task
 	} else if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0) {
 		without_copy(record, &stack);
 	} else {
 		struct lookup lookup = { .drain = drain, .maps = maps, .pid = record->id.pid, .give_up = give_up };
+		struct stack_bytes bytes = bytes_of_stack(drain, record, set_aside);
 		struct unwind_input input = {
 			.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
 			.regs = sample->user.words, .regs_mask = sample->user.mask,
-			.stack = sample->stack.bytes, .stack_size = sample->stack.dyn_size,
+			.stack = bytes.bytes, .stack_size = bytes.size,
 			.generation = maps->generation, .map = map_at, .map_context = &lookup,
 		};
 		unwind_stack(drain->unwinder, &input, &stack);
 		if (stack.end == UNWIND_DEFERRED)
 			return false;
-		if (stack.end == UNWIND_ROOT && stack.last_cfa != 0)
-			*stack_top_of(drain, record->id.tid) = stack.last_cfa;
+		learn_top(drain, record, &stack, &bytes);
+		drain->unwound++;
+		drain->cut_full += stack.end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size;
+		// What the copy alone held is no splice.
+		if (stack.end == UNWIND_ROOT && stack.last_cfa > sp_of(drain, record) + sample->stack.dyn_size)
+			splice = bytes.splice;
 	}
-	put_live(drain, record, event, maps, &stack);
+	put_live(drain, record, event, maps, &stack, splice);
 	return true;
 }
 
@@ -170,13 +221,8 @@ static bool unwind_sample(struct drain *drain, const struct record *record, uint
 // Bytes of the copy below the thread's stack top, where that is known: the kernel fills the rest with whatever is mapped above.
 static uint64_t worth_keeping(struct drain *drain, const struct record *record)
 {
-	const struct record_sample *sample = &record->sample;
-	struct unwind_regs regs;
-	uint64_t top = *stack_top_of(drain, record->id.tid), valid = sample->stack.dyn_size;
-	if (top == 0 || !unwind_regs_for(drain->machine, &regs) || (sample->user.mask & UINT64_C(1) << regs.sp) == 0)
-		return valid;
-	uint64_t sp = sample->user.words[__builtin_popcountll(sample->user.mask & ((UINT64_C(1) << regs.sp) - 1))];
-	if (sp >= top || top - sp >= valid)
+	uint64_t top = *stack_top_of(drain, record->id.tid), valid = record->sample.stack.dyn_size, sp = sp_of(drain, record);
+	if (top == 0 || sp == 0 || sp >= top || top - sp >= valid)
 		return valid;
 	return (top - sp + 7) / 8 * 8;
 }
@@ -204,7 +250,7 @@ void drain_retry_aside(struct drain *drain, bool last)
 		if (!record_decode(&drain->layouts[entry->event], entry->record, header->size, &record, NULL)) {
 			drain->ledger->broken++;
 			drain->ledger->events.data[entry->event].dropped++;
-		} else if (!unwind_sample(drain, &record, entry->event, entry->maps, expired)) {
+		} else if (!unwind_sample(drain, &record, entry->event, entry->maps, true, expired)) {
 			continue;
 		} else if (expired) {
 			drain->ledger->aside_expired++;
@@ -249,7 +295,7 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 	(void)stack_top_of(drain, record->id.tid);
 	struct maps *maps = spaces_process(drain->spaces, record->id.pid)->maps;
 	if (drain->mode == CHAIN_LIVE) {
-		if (!unwind_sample(drain, record, event, maps, false))
+		if (!unwind_sample(drain, record, event, maps, false, false))
 			set_aside(drain, record, event, maps);
 		return;
 	}

@@ -37,6 +37,7 @@ struct ledger {
 	size_t cpu_count;
 	uint64_t start_ns, end_ns;       // CLOCK_MONOTONIC
 	uint64_t ends[UNWIND_END_COUNT]; // of taken samples
+	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
 	uint64_t throttled_ns, rereads, recorder_cpu_ns;
 };

@@ -45,6 +45,7 @@ struct session_config {
 	uint64_t delay_ns;          // -D
 	struct output_limits limits;
 	double max_cpu_percent;
+	bool no_join;               // never complete a stack from elsewhere than the sample's own copy
 	bool all_user, all_kernel;
 	bool want_names;
 	int realtime;               // -r; 0: SCHED_FIFO 1

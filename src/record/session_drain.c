@@ -1,5 +1,6 @@
 // The drain thread's life: passes until told to stop, the CPU budget, reopening at a coarser period.
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -40,31 +41,129 @@ static void add_ids(struct session *session)
 	free(ids);
 }
 
-// A new stretch: an open event's period cannot be changed for its inherited children, so events are closed and opened again.
-static bool reopen(struct session *session, unsigned step, double used_percent)
+// The readers' figures go into what is said at the end.
+static void tails_end(struct session *session)
 {
-	struct err err = { 0 };
+	if (session->tails == NULL)
+		return;
+	struct tails_figures figures = tails_figures(session->tails);
+	decide(&session->decisions, "stacks read on beyond the copy: %llu, the whole copy unchanged; %llu, its upper 4 KiB unchanged; %llu refused, %llu not read%s%s",
+	       (unsigned long long)figures.exact, (unsigned long long)figures.checked, (unsigned long long)figures.refused,
+	       (unsigned long long)(figures.failed + figures.no_room), figures.error != 0 ? ": " : "", figures.error != 0 ? strerror(figures.error) : "");
+	session->drain.tails = NULL;
+	tails_free(session->tails);
+	session->tails = NULL;
+	session->options.wakeup_each = false;
+}
+
+// A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
+static bool reopen(struct session *session, struct err *err)
+{
 	event_set_disable(&session->set);
+	tails_stop(session->tails);
 	drain_pass(&session->drain, true);
+	tails_end(session);
 	ledger_close_stretch(&session->ledger, &session->set);
 	event_set_close(&session->set);
-	session->options.period = steps[step].period_ns;
-	session->options.frequency = steps[step].frequency;
 	session->target.events.enable_on_exec = false;
 	if (session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD)
 		target_collect_tids(&session->target);
-	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, &err)) {
+	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, err))
+		return false;
+	drain_reset_events(&session->drain);
+	add_ids(session);
+	return true;
+}
+
+static double seconds_now(const struct session *session)
+{
+	return (double)(session->drain.now_ns - session->start_ns) / 1e9;
+}
+
+static bool go_on_coarser(struct session *session, unsigned step, double used_percent)
+{
+	struct err err = { 0 };
+	session->options.period = steps[step].period_ns;
+	session->options.frequency = steps[step].frequency;
+	if (!reopen(session, &err)) {
 		decide(&session->decisions, "the recorder used %.1f%% of one CPU and could not go on at a coarser period: %.150s", used_percent, err.text);
 		return false;
 	}
-	drain_reset_events(&session->drain);
-	add_ids(session);
-	double at = (double)(session->drain.now_ns - session->start_ns) / 1e9;
-	decide(&session->decisions, "from +%.1f s on one sample every %.6f ms: the recorder used %.1f%% of one CPU (--max-cpu %g)", at,
+	decide(&session->decisions, "from +%.1f s on one sample every %.6f ms: the recorder used %.1f%% of one CPU (--max-cpu %g)", seconds_now(session),
 	       (double)steps[step].period_ns / 1e6, used_percent, session->config->max_cpu_percent);
 	return event_set_enable(&session->set, &err);
 }
 
+// ---------------------------------------------------------------- stacks beyond the kernel's cap
+enum { TAILS_STACKS = 100, TAILS_NEED_PERCENT = 3, TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
+
+static const char *tails_refusal(const struct session *session, double percent)
+{
+	if (session->priority != PRIORITY_FIFO)
+		return "needs real-time priority";
+	if (session->target.events.scope == SCOPE_THREAD)
+		return "needs rings by CPU";
+	if (session->drain.filter)
+		return "needs events of the target's own, and these are of every process";
+	return percent > session->config->max_cpu_percent ? "would cost more than --max-cpu" : NULL;
+}
+
+// Whether so many stacks end where a full copy does that reading on is worth its price.
+static bool wants_tails(struct session *session)
+{
+	struct drain *drain = &session->drain;
+	if (session->tails != NULL || session->no_tails || session->config->no_join || session->config->mode != CHAIN_LIVE || drain->unwound < TAILS_STACKS)
+		return false;
+	double seconds = (double)(drain->now_ns - session->tails_since_ns) / 1e9, share = 100.0 * (double)drain->cut_full / (double)drain->unwound;
+	double percent = session->cpu_percent + (double)drain->unwound / seconds * TAIL_COST_NS / 1e7;
+	drain->unwound = drain->cut_full = 0;
+	session->tails_since_ns = drain->now_ns;
+	if (share <= TAILS_NEED_PERCENT)
+		return false;
+	const char *refusal = tails_refusal(session, percent);
+	if (refusal == NULL)
+		return true;
+	session->no_tails = true;
+	decide(&session->decisions, "%.0f%% of the stacks are deeper than the copy and stay truncated: reading on while the program is stopped %s", share, refusal);
+	return false;
+}
+
+static bool start_tails(struct session *session)
+{
+	struct err err = { 0 };
+	session->options.wakeup_each = true;
+	if (!reopen(session, &err)) {
+		decide(&session->decisions, "the events could not be opened again with a wake-up for each sample: %.150s", err.text);
+		return false;
+	}
+	const struct tails_config config = {
+		.set = &session->set, .machine = session->host.machine, .wake_fd = session->wake_drain_fd,
+		.priority = (session->config->realtime > 0 ? session->config->realtime : 1) + 1,
+	};
+	if (tails_start(&session->tails, &config, &err)) {
+		session->drain.tails = session->tails;
+		decide(&session->decisions, "from +%.1f s on stacks deeper than the copy are read on while the program is stopped", seconds_now(session));
+	} else {
+		session->no_tails = true;
+		session->options.wakeup_each = false; // these events keep it until they are opened again; the wake-ups find the drain thread by its timer
+		decide(&session->decisions, "stacks deeper than the copy stay truncated: %.150s", err.text);
+		if (!reopen(session, &err))
+			return false;
+	}
+	return event_set_enable(&session->set, &err);
+}
+
+static bool stop_tails(struct session *session, double used_percent)
+{
+	struct err err = { 0 };
+	session->no_tails = true;
+	session->options.wakeup_each = false;
+	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: the recorder used %.1f%% of one CPU (--max-cpu %g)",
+	       seconds_now(session), used_percent, session->config->max_cpu_percent);
+	return reopen(session, &err) && event_set_enable(&session->set, &err);
+}
+
+// ---------------------------------------------------------------- the budget
 // Two seconds in a row above the budget: the first may be the opening of images.
 static bool keep_budget(struct session *session, bool *reopened)
 {
@@ -74,10 +173,15 @@ static bool keep_budget(struct session *session, bool *reopened)
 	session->cpu_before_ns = cpu_ns;
 	session->cpu_before_at_ns = now_ns;
 	*reopened = false;
+	session->cpu_percent = percent;
 	session->hot_seconds = percent > session->config->max_cpu_percent ? session->hot_seconds + 1 : 0;
 	if (session->hot_seconds < 2)
 		return true;
 	session->hot_seconds = 0;
+	if (session->tails != NULL) {
+		*reopened = true;
+		return stop_tails(session, percent);
+	}
 	unsigned step;
 	if (!coarser(session, &step)) {
 		decide(&session->decisions, "ended: the recorder used %.1f%% of one CPU at the coarsest period (--max-cpu %g)", percent,
@@ -86,7 +190,7 @@ static bool keep_budget(struct session *session, bool *reopened)
 		return true;
 	}
 	*reopened = true;
-	return reopen(session, step, percent);
+	return go_on_coarser(session, step, percent);
 }
 
 enum { PASS_MS_MIN = 10, PASS_MS_MAX = 100, PASS_MS_HUNG_UP = 20 };
@@ -111,9 +215,16 @@ static bool start_late(struct session *session)
 	return event_set_enable(&session->set, NULL);
 }
 
+// Readers that wake for each sample poll the rings themselves, and wake us when there is much.
+static struct drain_poll *new_poll(const struct session *session)
+{
+	static const struct event_set none;
+	return drain_poll_new(session->tails != NULL ? &none : &session->set, session->wake_drain_fd);
+}
+
 static void drain_loop(struct session *session)
 {
-	struct drain_poll *poll = drain_poll_new(&session->set, session->wake_drain_fd);
+	struct drain_poll *poll = new_poll(session);
 	int wait_ms = PASS_MS_MIN;
 	while (!atomic_load(&session->stop)) {
 		drain_poll_wait(poll, wait_ms);
@@ -131,9 +242,16 @@ static void drain_loop(struct session *session)
 			want_end(session, END_EVENTS);
 			break;
 		}
+		if (!reopened && wants_tails(session)) {
+			reopened = true;
+			if (!start_tails(session)) {
+				want_end(session, END_EVENTS);
+				break;
+			}
+		}
 		if (reopened) {
 			drain_poll_free(poll);
-			poll = drain_poll_new(&session->set, session->wake_drain_fd);
+			poll = new_poll(session);
 		}
 	}
 	drain_poll_free(poll);
@@ -150,8 +268,11 @@ void *session_drain_main(void *context)
 		return NULL;
 	session->cpu_before_ns = ledger_cpu_ns();
 	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
+	session->tails_since_ns = session->cpu_before_at_ns;
 	drain_loop(session);
 	event_set_disable(&session->set);
+	tails_stop(session->tails);
 	drain_pass(&session->drain, true);
+	tails_end(session);
 	return NULL;
 }

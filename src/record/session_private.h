@@ -39,6 +39,10 @@ struct session {
 	_Atomic int drain_end;       // enum session_end + 1, when the drain thread wants to end
 	uint64_t cpu_before_ns, cpu_before_at_ns;
 	unsigned hot_seconds, period_step;
+	struct tails *tails;         // NULL: stacks beyond the kernel's cap are not read
+	uint64_t tails_since_ns;     // when the drain thread's count of cut stacks began
+	double cpu_percent;          // of one CPU, over the last second
+	bool no_tails;               // and will not be: refused, or too dear
 };
 
 uint64_t session_clock_ns(clockid_t clock);

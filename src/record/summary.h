@@ -28,6 +28,7 @@ struct summary {
 	double seconds, cpu_seconds;
 	VEC(struct summary_event) events;
 	uint64_t complete, joined, truncated, failed; // of the samples whose stacks were unwound; all 0: none were
+	uint64_t splices_exact, splices_checked; // of the joined ones
 	const char *end_names[16]; // by enum unwind_end
 	const uint64_t *ends;
 	size_t end_count;

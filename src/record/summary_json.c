@@ -72,6 +72,8 @@ static json_t *stacks_json(const struct summary *summary, json_t **ends)
 	for (size_t i = 0; i < summary->end_count; i++)
 		if (summary->ends[i] > 0)
 			json_object_set_new(*ends, summary->end_names[i], json_integer((json_int_t)summary->ends[i]));
+	json_object_set_new(*ends, "splices", json_pack("{s:I, s:I}", "exact", (json_int_t)summary->splices_exact, "checked",
+	                                                (json_int_t)summary->splices_checked));
 	return json_pack("{s:I, s:I, s:I, s:I}", "complete", (json_int_t)summary->complete, "joined", (json_int_t)summary->joined, "truncated",
 	                 (json_int_t)summary->truncated, "failed", (json_int_t)summary->failed);
 }

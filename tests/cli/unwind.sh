@@ -212,7 +212,7 @@ if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 			rec ./spin
 			roots _start 0.99 "$kind: every stack begins at _start"
 			holds 'ends["guessed"] == 0' "$kind: no frame is guessed"
-			rec --call-graph dwarf,8192 ./spin deep
+			rec --no-join --call-graph dwarf,8192 ./spin deep
 			holds 'share("root") < 0.1 and share("truncated") > 0.8' "$kind: deeper than the copy is no root"
 			(cd "$dir" && cp spin named && strip -s spin)
 			rec ./spin
@@ -229,14 +229,58 @@ if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 	rec ./pairs
 	roots '_start|start_c' 0.99 "no CFI, frame pointers: every stack begins at _start"
 	holds 'ends["guessed"] >= 0.99 * taken' "and every one is counted as guessed"
-	rec --call-graph dwarf,8192 ./pairs deep
+	rec --no-join --call-graph dwarf,8192 ./pairs deep
 	holds 'share("root") < 0.1 and share("truncated", "no_cfi") > 0.8' "no CFI, frame pointers, deeper than the copy: no root"
 	rec ./bare
 	roots '_start' 0 "neither CFI nor frame pointers: no root but _start"
-	rec --call-graph dwarf,8192 ./bare deep
+	rec --no-join --call-graph dwarf,8192 ./bare deep
 	roots '_start' 0 "the same, deeper than the copy"
 else
 	skip "programs without CFI" "no gcc for x86-64"
+fi
+# Stacks beyond the kernel's cap, read on while the program is stopped: exact, or not at all.
+spliced() { # LEAST NAME : stacks put together rightly, none wrongly (tests/fixtures/changing.c)
+	"$ps" fold -i "$dir/perf.data" >"$dir/folded" 2>>"$dir/err"
+	python3 - "$dir/folded" "$1" <<'P'
+import re, sys
+right = wrong = 0
+for line in open(sys.argv[1]):
+    stack, n = line.rstrip("\n").rsplit(" ", 1)
+    frames = stack.split(";")
+    leaf = [f for f in frames if f.startswith("leaf_")]
+    if not leaf or frames[1].startswith("["):
+        continue
+    calls = "".join("01"[f[0] == "B"] for f in frames if re.fullmatch(r"[AB](\.\w+)*", f))
+    if len(calls) == 6 and int(calls, 2) == int(leaf[0].split("_")[1].split(".")[0], 8):
+        right += int(n)
+    else:
+        wrong += int(n)
+        print("#  ", stack[:200])
+print("#   right", right, "wrong", wrong)
+sys.exit(0 if right >= int(sys.argv[2]) and wrong == 0 else 1)
+P
+	ok $? "$2"
+}
+changing=$(realpath "$(dirname "$0")/../fixtures/changing.c")
+if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/null && \
+	gcc -O1 -fno-optimize-sibling-calls -o "$dir/changing" "$changing" && gcc -O1 -DHOLDS -fno-optimize-sibling-calls -o "$dir/holds" "$changing"; then
+	rec --max-cpu 100 -F 2000 ./changing 0.7 100000
+	spliced 500 "the callers are those of the leaf, in every one"
+	holds 'ends["splices"]["exact"] > 0.7 * taken and e["stacks"]["joined"] == sum(ends["splices"].values())' "joined, nearly all of them exactly"
+	rec --max-cpu 100 -F 2000 ./changing 0.5 3000
+	spliced 50 "the same where the callers change every 10 microseconds"
+	rec --max-cpu 100 -F 2000 ./holds 0.5 10000
+	spliced 100 "the same where the whole stack changes"
+	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
+	holds 'ends["splices"] == {"exact": 0, "checked": 0} and e["stacks"]["truncated"] > 0.7 * taken' "--no-join: truncated"
+	rec --max-cpu 0.5 ./changing 0.7 100000
+	holds 'ends["splices"]["exact"] == 0' "beyond --max-cpu: not read"
+	grep -q 'stay truncated' "$dir/err"
+	ok $? "and that is said"
+	rec --max-cpu 100 -F 2000 --per-task -- sh -c './changing 0.4 100000 & ./changing 0.4 100000 & wait'
+	spliced 300 "two at once, per-task events that hang up"
+else
+	skip "stacks beyond the kernel's cap" "no root, no real-time priority, or no gcc"
 fi
 echo "1..$n"
 exit $failed

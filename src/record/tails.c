@@ -1,0 +1,342 @@
+#include "record/tails.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "perf/record.h"
+#include "unwind/unwind.h"
+
+enum { TOPS = 4096, ENTRY_ALIGN = 64, QUEUE_BYTES_MIN = 2 << 20 };
+
+struct entry { // in the queue
+	uint64_t bytes;  // of the entry, multiple of ENTRY_ALIGN; the last one before the end of the block may be filler
+	uint64_t filler; // 1: nothing
+	struct tail tail;
+};
+
+struct reader {
+	struct tails *tails;
+	struct ring ring;        // a view of the drain thread's: the same pages, a tail and a buffer of its own
+	struct ring *drained;
+	uint64_t seen;           // shared with ring_snapshot of the drain thread
+	pthread_t thread;
+	bool is_running;
+	int poll_fd;
+	uint8_t *block;
+	size_t capacity;
+	_Atomic uint64_t head, tail; // bytes ever put and taken
+	uint64_t taken_to;           // drain thread: end of the entry that was handed out
+	_Atomic uint64_t reads, exact, checked, refused, failed, no_room, bytes;
+	_Atomic int error;
+};
+
+struct tails {
+	struct tails_config config;
+	struct record_layout *layouts; // per event
+	struct hash_map by_id;         // event id -> index; not changed while readers run
+	struct unwind_regs regs;
+	struct reader *readers;        // by ring
+	size_t count;
+	int stop_fd;
+	// Stack tops by thread, as the drain thread learns them: a slot may be another thread's, which costs a useless read or misses one.
+	_Atomic uint64_t tops[TOPS];
+};
+
+// ---------------------------------------------------------------- the queue
+static size_t entry_bytes(size_t tail_bytes)
+{
+	return (sizeof(struct entry) + tail_bytes + ENTRY_ALIGN - 1) / ENTRY_ALIGN * ENTRY_ALIGN;
+}
+
+// Room for an entry of up to `tail_bytes` in one piece; NULL: there is none.
+static struct entry *reserve(struct reader *reader, size_t tail_bytes)
+{
+	size_t need = entry_bytes(tail_bytes);
+	uint64_t head = atomic_load_explicit(&reader->head, memory_order_relaxed), tail = atomic_load_explicit(&reader->tail, memory_order_acquire);
+	size_t at = (size_t)(head % reader->capacity), to_end = reader->capacity - at, room = reader->capacity - (size_t)(head - tail);
+	if (need > to_end) {
+		if (need + to_end > room)
+			return NULL;
+		struct entry *filler = (struct entry *)(void *)(reader->block + at);
+		filler->bytes = to_end;
+		filler->filler = 1;
+		atomic_store_explicit(&reader->head, head + to_end, memory_order_release);
+		return (struct entry *)(void *)reader->block;
+	}
+	return need <= room ? (struct entry *)(void *)(reader->block + at) : NULL;
+}
+
+static void commit(struct reader *reader, struct entry *entry, size_t tail_bytes)
+{
+	entry->bytes = entry_bytes(tail_bytes);
+	entry->filler = 0;
+	entry->tail.size = tail_bytes;
+	uint64_t before = atomic_load_explicit(&reader->head, memory_order_relaxed), head = before + entry->bytes;
+	atomic_store_explicit(&reader->head, head, memory_order_release);
+	uint64_t tail = atomic_load_explicit(&reader->tail, memory_order_relaxed), half = reader->capacity / 2;
+	if (head - tail > half && before - tail <= half)
+		(void)!write(reader->tails->config.wake_fd, &(uint64_t){ 1 }, 8);
+}
+
+// ---------------------------------------------------------------- reading
+static _Atomic uint64_t *top_of(struct tails *tails, int32_t tid)
+{
+	return &tails->tops[(uint32_t)tid * UINT32_C(2654435761) % TOPS];
+}
+
+static void count(_Atomic uint64_t *figure, uint64_t n)
+{
+	atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
+}
+
+static void read_stack(struct reader *reader, const struct record *record, uint64_t sp)
+{
+	const struct record_sample *sample = &record->sample;
+	uint64_t copied = sample->stack.dyn_size, end = sp + copied;
+	uint64_t top = atomic_load_explicit(top_of(reader->tails, record->id.tid), memory_order_relaxed);
+	if (top > sp && top <= end)
+		return; // all of it was copied
+	uint64_t more = top > end ? top - end : TAIL_UNKNOWN_BYTES;
+	uint64_t most = reader->capacity / 4 < TAIL_MOST_BYTES ? reader->capacity / 4 : TAIL_MOST_BYTES;
+	if (copied > most)
+		return;
+	if (more > most - copied)
+		more = most - copied;
+	struct entry *entry = reserve(reader, (size_t)(copied + more));
+	if (entry == NULL) {
+		count(&reader->no_room, 1);
+		return;
+	}
+	struct iovec to = { .iov_base = entry->tail.bytes, .iov_len = (size_t)(copied + more) };
+	struct iovec from = { .iov_base = (void *)(uintptr_t)sp, .iov_len = (size_t)(copied + more) };
+	count(&reader->reads, 1);
+	ssize_t got = process_vm_readv(record->id.pid, &to, 1, &from, 1, 0);
+	if (got < 0) {
+		int none = 0;
+		atomic_compare_exchange_strong(&reader->error, &none, errno);
+		count(&reader->failed, 1);
+		return;
+	}
+	count(&reader->bytes, (uint64_t)got);
+	enum stack_tail match = stack_tail_join(entry->tail.bytes, (size_t)got, sample->stack.bytes, (size_t)copied);
+	count(match == STACK_TAIL_EXACT ? &reader->exact : match == STACK_TAIL_CHECKED ? &reader->checked : &reader->refused, 1);
+	if (match == STACK_TAIL_NONE)
+		return;
+	entry->tail.time_ns = record->id.time_ns;
+	entry->tail.tid = record->id.tid;
+	entry->tail.match = match;
+	commit(reader, entry, (size_t)got);
+}
+
+static void look_at(struct reader *reader, struct perf_event_header *header)
+{
+	struct tails *tails = reader->tails;
+	uint64_t id;
+	if (header->type != PERF_RECORD_SAMPLE || !record_peek_id(&tails->layouts[0], header, &id))
+		return;
+	const uint32_t *event = hash_map_get(&tails->by_id, id);
+	struct record record;
+	if (event == NULL || !record_decode(&tails->layouts[*event], header, header->size, &record, NULL))
+		return;
+	const struct record_sample *sample = &record.sample;
+	// A copy that is not full ends where the stack's mapping does.
+	if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0 || sample->stack.dyn_size < sample->stack.size || record.id.pid <= 0 ||
+	    sample->user.abi != PERF_SAMPLE_REGS_ABI_64 || (sample->user.mask >> tails->regs.sp & 1) == 0)
+		return;
+	read_stack(reader, &record, sample->user.words[__builtin_popcountll(sample->user.mask & ((UINT64_C(1) << tails->regs.sp) - 1))]);
+}
+
+static void read_ahead(struct reader *reader)
+{
+	bool broken;
+	struct perf_event_header *header;
+	ring_snapshot(&reader->ring);
+	while ((header = ring_peek(&reader->ring, &broken)) != NULL) {
+		look_at(reader, header);
+		ring_advance(&reader->ring, header);
+		// What the drain thread does with the record comes after what was read of it.
+		__atomic_store_n(&reader->seen, reader->ring.tail, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&reader->seen, reader->ring.tail, __ATOMIC_RELEASE); // a broken one ends the ring's contents
+}
+
+static void *reader_main(void *context)
+{
+	struct reader *reader = context;
+	struct pollfd fds[2] = { { .fd = reader->tails->stop_fd, .events = POLLIN }, { .fd = reader->poll_fd, .events = POLLIN } };
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (fds[0].revents != 0)
+			break;
+		read_ahead(reader);
+		if ((fds[1].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
+			// The task that the ring's fd belongs to has ended; others may write there still.
+			fds[1].fd = event_set_poll_fd(reader->tails->config.set, reader->ring.slot);
+			read_ahead(reader);
+			if (fds[1].fd < 0)
+				break;
+		}
+	}
+	__atomic_store_n(&reader->seen, UINT64_MAX, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+// ---------------------------------------------------------------- starting and stopping
+static bool start_reader(struct tails *tails, size_t i, size_t capacity, struct err *err)
+{
+	struct reader *reader = &tails->readers[i];
+	struct ring *ring = &tails->config.set->rings.data[i];
+	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .poll_fd = ring->fd, .capacity = capacity, .seen = ring->tail };
+	reader->ring.wrapped = mem_alloc(65536);
+	reader->ring.seen = NULL;
+	// Touched now: fresh pages would cost more than what is copied into them.
+	void *block = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (block == MAP_FAILED)
+		return err_errno(err, STATUS_HOST, "%zu bytes for stacks", capacity);
+	reader->block = block;
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	struct sched_param param = { .sched_priority = tails->config.priority };
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	pthread_attr_setschedparam(&attr, &param);
+	size_t cpu = ring->cpu, set_bytes = CPU_ALLOC_SIZE(cpu + 1);
+	cpu_set_t *set = CPU_ALLOC(cpu + 1);
+	CPU_ZERO_S(set_bytes, set);
+	CPU_SET_S(cpu, set_bytes, set);
+	pthread_attr_setaffinity_np(&attr, set_bytes, set);
+	ring->seen = &reader->seen;
+	int error = pthread_create(&reader->thread, &attr, reader_main, reader);
+	pthread_attr_destroy(&attr);
+	CPU_FREE(set);
+	reader->is_running = error == 0;
+	if (error != 0)
+		return err_set(err, STATUS_HOST, "a real-time thread on CPU %zu: %s", cpu, strerror(error));
+	return true;
+}
+
+bool tails_start(struct tails **out, const struct tails_config *config, struct err *err)
+{
+	struct tails *tails = NEW(struct tails);
+	struct event_set *set = config->set;
+	size_t capacity = TAIL_QUEUE_BYTES;
+	*out = NULL;
+	tails->config = *config;
+	tails->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	tails->count = set->rings.count;
+	tails->readers = mem_zero(tails->count + 1, sizeof(*tails->readers));
+	tails->layouts = mem_zero(set->events.count + 1, sizeof(*tails->layouts));
+	for (size_t e = 0; e < set->events.count; e++)
+		record_layout_init(&tails->layouts[e], &set->events.data[e].attr, false);
+	for (size_t i = 0; i < set->fds.count; i++)
+		if (set->fds.data[i].event != EVENT_SIDEBAND)
+			hash_map_put(&tails->by_id, set->fds.data[i].id, set->fds.data[i].event, NULL);
+	while (capacity * tails->count > TAIL_QUEUES_BYTES && capacity > QUEUE_BYTES_MIN)
+		capacity /= 2;
+	bool good = tails->stop_fd >= 0 && unwind_regs_for(config->machine, &tails->regs);
+	if (!good)
+		err_set(err, STATUS_HOST, "no eventfd, or stacks of an unknown machine");
+	for (size_t i = 0; good && i < tails->count; i++)
+		good = start_reader(tails, i, capacity, err);
+	if (!good) {
+		tails_stop(tails);
+		tails_free(tails);
+		return false;
+	}
+	*out = tails;
+	return true;
+}
+
+void tails_stop(struct tails *tails)
+{
+	if (tails == NULL)
+		return;
+	if (tails->stop_fd >= 0)
+		(void)!write(tails->stop_fd, &(uint64_t){ 1 }, 8);
+	for (size_t i = 0; i < tails->count; i++) {
+		struct reader *reader = &tails->readers[i];
+		if (reader->is_running)
+			pthread_join(reader->thread, NULL);
+		reader->is_running = false;
+		if (reader->drained != NULL)
+			reader->drained->seen = NULL;
+		reader->drained = NULL;
+	}
+}
+
+void tails_free(struct tails *tails)
+{
+	if (tails == NULL)
+		return;
+	for (size_t i = 0; i < tails->count; i++) {
+		if (tails->readers[i].block != NULL)
+			munmap(tails->readers[i].block, tails->readers[i].capacity);
+		free(tails->readers[i].ring.wrapped);
+	}
+	if (tails->stop_fd >= 0)
+		close(tails->stop_fd);
+	hash_map_release(&tails->by_id);
+	free(tails->layouts);
+	free(tails->readers);
+	free(tails);
+}
+
+// ---------------------------------------------------------------- drain thread
+const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid)
+{
+	struct reader *reader = &tails->readers[ring];
+	// What was handed out before is done with.
+	uint64_t tail = atomic_load_explicit(&reader->tail, memory_order_relaxed), head = atomic_load_explicit(&reader->head, memory_order_acquire);
+	if (reader->taken_to > tail)
+		tail = reader->taken_to;
+	const struct tail *found = NULL;
+	while (tail != head) {
+		const struct entry *entry = (const struct entry *)(const void *)(reader->block + tail % reader->capacity);
+		if (entry->filler == 0 && entry->tail.time_ns > time_ns)
+			break;
+		if (entry->filler == 0 && entry->tail.time_ns == time_ns && entry->tail.tid == tid) {
+			found = &entry->tail;
+			reader->taken_to = tail + entry->bytes;
+			break;
+		}
+		tail += entry->bytes;
+	}
+	atomic_store_explicit(&reader->tail, tail, memory_order_release);
+	return found;
+}
+
+void tails_top(struct tails *tails, int32_t tid, uint64_t top)
+{
+	atomic_store_explicit(top_of(tails, tid), top, memory_order_relaxed);
+}
+
+struct tails_figures tails_figures(const struct tails *tails)
+{
+	struct tails_figures out = { 0 };
+	for (size_t i = 0; i < tails->count; i++) {
+		const struct reader *reader = &tails->readers[i];
+		out.reads += atomic_load_explicit(&reader->reads, memory_order_relaxed);
+		out.exact += atomic_load_explicit(&reader->exact, memory_order_relaxed);
+		out.checked += atomic_load_explicit(&reader->checked, memory_order_relaxed);
+		out.refused += atomic_load_explicit(&reader->refused, memory_order_relaxed);
+		out.failed += atomic_load_explicit(&reader->failed, memory_order_relaxed);
+		out.no_room += atomic_load_explicit(&reader->no_room, memory_order_relaxed);
+		out.bytes += atomic_load_explicit(&reader->bytes, memory_order_relaxed);
+		int error = atomic_load_explicit(&reader->error, memory_order_relaxed);
+		out.error = out.error != 0 ? out.error : error;
+	}
+	return out;
+}

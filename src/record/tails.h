@@ -1,0 +1,54 @@
+// Stacks deeper than the kernel copies (65,360 bytes or so): the rest, read while the target is still stopped.
+//
+// One thread for each ring, pinned to its CPU, at a real-time priority above the drain thread's, with a wake-up for every sample: it preempts the target on
+// the CPU where the sample was taken, before the target runs on, and reads its stack with process_vm_readv. It only reads ahead: the drain thread takes the
+// records from the ring as ever, but none that the reader has not seen (struct ring, `seen`), and finds what was read by the sample's time and thread.
+// A wake-up costs 16 to 18 us of CPU: the session switches the readers on by need.
+#ifndef PERFSAMPLE_RECORD_TAILS_H
+#define PERFSAMPLE_RECORD_TAILS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "perf/event_set.h"
+#include "unwind/stack_tail.h"
+
+enum {
+	TAIL_UNKNOWN_BYTES = 1 << 20,  // read above the copy where the stack's top is not known: the call stops at the mapping's end
+	TAIL_MOST_BYTES = 2 << 20,     // of a stack, the copy included; a quarter of the queue if that is less
+	TAIL_QUEUE_BYTES = 8 << 20,    // of one reader, at most
+	TAIL_QUEUES_BYTES = 128 << 20, // of all
+};
+
+struct tails;
+struct tails_config {
+	struct event_set *set;   // opened, with a wake-up for each sample (event_options.wakeup_each)
+	uint16_t machine;        // EM_* of this host
+	int priority;            // SCHED_FIFO
+	int wake_fd;             // an eventfd that wakes the drain thread: a queue is half full
+};
+// The readers run when this returns. STATUS_HOST: a thread could not be had, or not at that priority.
+bool tails_start(struct tails **out, const struct tails_config *config, struct err *err);
+// Ends the readers; the rings can be drained whole then, and what was read is found still.
+void tails_stop(struct tails *tails);
+void tails_free(struct tails *tails);
+
+// Drain thread. The stack of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
+// the next call for that ring.
+struct tail {
+	uint64_t time_ns;
+	int32_t tid;
+	enum stack_tail match; // never NONE
+	size_t size;           // from sp on, the kernel's copy included
+	uint8_t bytes[];
+};
+const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid);
+// Drain thread: where a thread's stack begins; 0: what was thought is wrong.
+void tails_top(struct tails *tails, int32_t tid, uint64_t top);
+
+struct tails_figures { uint64_t reads, exact, checked, refused, failed, no_room, bytes; int error; }; // error: errno of the first failure
+struct tails_figures tails_figures(const struct tails *tails); // while the readers run, each figure by itself
+
+#endif
