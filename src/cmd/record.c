@@ -121,7 +121,10 @@ static struct summary summarize(const struct record_options *options, const stru
 	add_stacks(&summary, ledger);
 	add_loss(&summary, facts);
 	add_decisions(&summary, facts);
-	if (facts->target->events.scope == SCOPE_TASK)
+	// At most one period a new task; what is beyond has another cause, and none is named that was not seen.
+	const struct summary_event *event = summary.events.count > 0 ? &summary.events.data[0] : NULL;
+	if (facts->target->events.scope == SCOPE_TASK && event != NULL &&
+	    event->expected - (double)(event->taken + event->others + event->lost + event->dropped) <= (double)ledger->births)
 		summary.silent_reason = "with per-task events each new task starts with one whole period, unsampled";
 	return summary;
 }

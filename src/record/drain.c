@@ -125,6 +125,7 @@ static void mapped(struct drain *drain, const struct record *record)
 
 static void forked(struct drain *drain, const struct record *record, bool synthesized)
 {
+	drain->ledger->births += !synthesized;
 	if (record->task.pid == record->task.ppid)
 		return; // a thread
 	const struct process *parent = spaces_find_process(drain->spaces, (int32_t)record->task.ppid);

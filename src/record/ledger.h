@@ -40,6 +40,7 @@ struct ledger {
 	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
 	uint64_t throttled_ns, rereads, recorder_cpu_ns;
+	uint64_t births;                 // tasks, threads among them, that began while events were on
 };
 
 void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count);

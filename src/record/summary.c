@@ -151,7 +151,8 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 	char a[32], b[32];
 	if (event->taken < RANKABLE) {
 		if (event->taken == 0)
-			buf_string(text, "CARE: no sample was taken: the target used less CPU time than one period");
+			buf_printf(text, "CARE: no sample was taken%s", event->expected >= 0 && event->expected < 1
+			           ? ": the target used less CPU time than one period" : "");
 		else
 			buf_printf(text, "CARE: %s sample%s: below %d nothing can be ranked", grouped(event->taken, a), event->taken == 1 ? "" : "s", RANKABLE);
 		paragraph(out, text);

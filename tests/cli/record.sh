@@ -163,6 +163,11 @@ else
 fi
 
 # ---------------------------------------------------------------- ways to record
+# Tasks shorter than a period, each with a comb of its own: the cause is named, and only where it can account for what is missing.
+rec --per-task -o short.data -- sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done'; is $? 0 "short tasks under per-task events"
+ok "$(tr -s ' \n' ' ' <"$dir/err" | sed 's/perfsample: //g' | grep -q 'silent.*each new task starts with one whole period'; echo $?)" "their silence and its cause are said"
+ok "$(! grep -q 'less CPU time than one period' "$dir/err"; echo $?)" "and they are not said to have used no CPU time"
+
 for mode in "--call-graph fp" "--call-graph none" "--unwind post" "--all-user" "--per-task" "-c 2ms" "-F low" "-F high" "--call-graph dwarf,4096" "--no-symbols" \
 	"-e cpu-clock -e page-faults" "-e {cpu-clock,context-switches}" "-D 100"; do
 	rec $mode -o mode.data --summary s.json -- ./burn 0.3; is $? 0 "$mode"
