@@ -22,5 +22,8 @@ struct dwarf *dwarf_new(struct image *image, const struct dwarf_files *files, bo
 void dwarf_free(struct dwarf *dwarf);
 // The inline chain at a link-time address, innermost first; false: no unit has it. Strings live as long as `dwarf`.
 bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out);
+// The name of what the call that returns to `vaddr` + 1 calls, as its call site states it; false: none does. Reads the calling function's
+// DIEs, and its unit's if they were not read before. Strings live as long as `dwarf`.
+bool dwarf_callee(struct dwarf *dwarf, uint64_t vaddr, struct symbol_source *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/alias.h"
 #include "symbols/module.h"
 
 // Name spaces in the order in which their names are believed: perf reads .symtab alone where there is one.
@@ -68,7 +69,7 @@ static void add_symbol(const struct reading *r, const struct raw_symbol *s)
 	if (r->image->machine == EM_ARM && is_function)
 		out.start &= ~1ull; // bit 0 says Thumb (AAELF32, 5.5.3)
 	out.flags = (s->binding == STB_WEAK ? TABLE_WEAK : 0) | (s->binding == STB_GLOBAL || s->binding == STB_GNU_UNIQUE ? TABLE_GLOBAL : 0) |
-		(is_label ? TABLE_LABEL : 0) | (s->size > 0 ? TABLE_SIZED : 0);
+		(is_label ? TABLE_LABEL : 0) | (s->size > 0 ? TABLE_SIZED : 0) | (s->type == STT_FUNC ? TABLE_FUNCTION : 0);
 	if (s->size > 0)
 		out.end = out.start + s->size;
 	else
@@ -124,6 +125,7 @@ static bool read_table(struct elf_symbols *out, const struct image *image, uint3
 bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **result)
 {
 	struct elf_symbols *out = NEW(struct elf_symbols);
+	out->table.keeps_aliases = true;
 	bool good = module->debug != NULL && read_table(out, module->debug, SHT_SYMTAB, SPACE_SYMTAB, module->debug_bias);
 	if (!good) {
 		buf_clear(&out->storage[SPACE_SYMTAB]);
@@ -152,7 +154,24 @@ bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *
 		return false;
 	*out = (struct symbol_hit){ .start = found->start };
 	out->name = symbol_table_name(&symbols->table, found, &out->length);
+	out->has_aliases = (found->flags & TABLE_ALIASED) != 0;
 	return out->length > 0;
+}
+
+bool elf_symbols_alias(const struct elf_symbols *symbols, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out)
+{
+	const struct table_symbol *shown = symbol_table_find(&symbols->table, hit->start), *alias;
+	while (shown != NULL && (alias = symbol_table_alias(&symbols->table, shown, (*at)++)) != NULL) {
+		*out = (struct symbol_hit){ .start = hit->start };
+		out->name = symbol_table_name(&symbols->table, alias, &out->length);
+		if (out->length == 0 || symbol_is_reserved(out->name, out->length))
+			continue;
+		// In C a weak name beside another is one by declaration (weak_alias); in C++ templates are all weak.
+		bool is_mangled = symbol_is_mangled(out->name, out->length) || symbol_is_mangled(hit->name, hit->length);
+		if (is_mangled || !((alias->flags ^ shown->flags) & TABLE_WEAK))
+			return true;
+	}
+	return false;
 }
 
 void elf_symbols_release(struct elf_symbols *symbols)

@@ -14,6 +14,7 @@ struct symbol_hit { // a symbol that covers an address; the name lives as long a
 	const char *module;      // kernel module the symbol is in, not ended by NUL either; NULL: none
 	size_t module_length;
 	bool is_stub;            // a PLT entry: no source behind it
+	bool has_aliases;        // `alias` may tell of others at its start
 };
 
 struct symbol_source { // one frame of an inline chain; strings live as long as the module
@@ -40,6 +41,10 @@ struct symbol_provider {
 	bool (*lookup)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_hit *out);
 	// The inline chain there; false: none known. May be NULL.
 	bool (*expand)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_chain *out);
+	// Other functions' names beside the symbol that lookup found; `*at` begins at 0. false: no more. May be NULL.
+	bool (*alias)(struct symbol_module *module, void *state, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
+	// What the call that returns to `addr` + 1 calls; false: not known. May be NULL.
+	bool (*callee)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_source *out);
 	void (*release)(void *state);
 };
 extern const struct symbol_provider *const symbol_providers[]; // NULL-terminated, generated

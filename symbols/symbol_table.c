@@ -100,9 +100,19 @@ static void choose_aliases(struct symbol_table *table)
 	size_t kept = 0;
 	for (size_t i = 0; i < table->symbols.count; i++) {
 		struct table_symbol *s = &table->symbols.data[i];
-		if (kept > 0 && table->symbols.data[kept - 1].start == s->start) {
-			if (!symbol_table_prefers(table, &table->symbols.data[kept - 1], s))
-				table->symbols.data[kept - 1] = *s;
+		struct table_symbol *chosen = kept > 0 ? &table->symbols.data[kept - 1] : NULL;
+		if (chosen != NULL && chosen->start == s->start) {
+			struct table_symbol other = *s;
+			if (!symbol_table_prefers(table, chosen, s)) {
+				other = *chosen;
+				*chosen = *s;
+				chosen->flags |= other.flags & TABLE_ALIASED;
+			}
+			if (table->keeps_aliases && other.space == chosen->space && (other.flags & TABLE_FUNCTION)) {
+				other.flags &= (uint8_t)~TABLE_ALIASED;
+				chosen->flags |= TABLE_ALIASED;
+				vec_push(&table->aliases, other);
+			}
 		} else {
 			table->symbols.data[kept++] = *s;
 		}
@@ -151,8 +161,29 @@ const struct table_symbol *symbol_table_find(const struct symbol_table *table, u
 	return symbol->flags & TABLE_HIDES ? NULL : symbol;
 }
 
+const struct table_symbol *symbol_table_alias(const struct symbol_table *table, const struct table_symbol *symbol, size_t index)
+{
+	if (!(symbol->flags & TABLE_ALIASED) || !(symbol->flags & TABLE_FUNCTION) || !(symbol->flags & TABLE_SIZED))
+		return NULL;
+	size_t lo = 0, hi = table->aliases.count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (table->aliases.data[middle].start < symbol->start)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	for (; lo < table->aliases.count && table->aliases.data[lo].start == symbol->start; lo++) {
+		const struct table_symbol *alias = &table->aliases.data[lo];
+		if ((alias->flags & TABLE_SIZED) && alias->end == symbol->end && alias->space == symbol->space && index-- == 0)
+			return alias;
+	}
+	return NULL;
+}
+
 void symbol_table_release(struct symbol_table *table)
 {
+	vec_release(&table->aliases);
 	vec_release(&table->symbols);
 	span_release(&table->spans);
 }

@@ -18,6 +18,8 @@ enum {
 	TABLE_GLOBAL = 4,
 	TABLE_LABEL = 8,  // no function by its type (STT_NOTYPE): counts only where no function is
 	TABLE_HIDES = 16, // no function: ends what stands before it and has no name itself (kernel data between code)
+	TABLE_FUNCTION = 32, // an ordinary function by its type: no STT_GNU_IFUNC, no object
+	TABLE_ALIASED = 64,  // set by symbol_table_finish: `aliases` holds others of this address
 };
 
 struct table_symbol {
@@ -32,6 +34,8 @@ struct table_symbol {
 struct symbol_table { // a zeroed struct is an empty table
 	VEC(struct table_symbol) symbols;
 	struct span_table spans;           // values are indices of symbols
+	bool keeps_aliases;
+	VEC(struct table_symbol) aliases;  // with keeps_aliases: ordinary functions that were not chosen, by address
 	struct bytes names[TABLE_SPACES]; // name spaces, borrowed
 	char name_end;                    // what ends a name beside NUL: '\0' for string tables, '\n' in a text (tabs end it then, too)
 };
@@ -45,6 +49,9 @@ bool symbol_table_prefers(const struct symbol_table *table, const struct table_s
 void symbol_table_finish(struct symbol_table *table);
 // NULL: no symbol covers the address.
 const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr);
+// The `index`th of the functions beside `symbol`, of the same name space and of the same size as that (what has no size begins there by chance);
+// NULL: no more.
+const struct table_symbol *symbol_table_alias(const struct symbol_table *table, const struct table_symbol *symbol, size_t index);
 void symbol_table_release(struct symbol_table *table);
 
 #endif

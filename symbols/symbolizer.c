@@ -11,10 +11,11 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/intern.h"
+#include "symbols/alias.h"
 #include "symbols/module.h"
 #include "symbols/provider.h"
 
-enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32 };
+enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32, ALIASES_LIMIT = 64 };
 
 struct opened {
 	bool is_tried, is_good;
@@ -25,7 +26,7 @@ struct entry { // an image and what is known of its addresses
 	struct symbol_module module;
 	struct opened providers[PROVIDERS_LIMIT];
 	struct hash_map by_addr; // image address -> index into results
-	VEC(const struct symbol_result *) results;
+	VEC(struct symbol_result *) results;
 };
 
 struct symbolizer {
@@ -39,7 +40,14 @@ struct symbolizer {
 	size_t provider_count;
 	bool symbols_only; // time is up
 	// Addresses are asked in order, so one symbol is met many times in a row.
-	struct { const char *name, *shown, *linkage; size_t length; } last;
+	struct {
+		const char *name, *shown, *linkage;
+		size_t length;
+		uint64_t start;
+		const struct entry *entry;
+		const struct symbol_alias *aliases;
+		size_t alias_count;
+	} last;
 };
 
 const char *symbol_missing_text(enum symbol_missing missing)
@@ -192,6 +200,81 @@ static const char *source_name(struct symbolizer *s, const struct symbol_source 
 	return source->name != NULL ? kept(s, source->name, strlen(source->name)) : NULL;
 }
 
+// ---------------------------------------------------------------- several functions at one address
+
+static const char *key_of(struct symbolizer *s, const char *linkage, size_t length)
+{
+	struct buf key = { 0 };
+	symbol_key(linkage, length, &key);
+	const char *text = kept(s, key.size > 0 ? (const char *)key.data : "", key.size);
+	buf_release(&key);
+	return text;
+}
+
+const char *symbolizer_key(struct symbolizer *s, const char *linkage_name)
+{
+	return key_of(s, linkage_name, strlen(linkage_name));
+}
+
+static struct symbol_alias named(struct symbolizer *s, const char *linkage, size_t length)
+{
+	return (struct symbol_alias){ .linkage_name = kept(s, linkage, length), .name = shown(s, linkage, length), .key = key_of(s, linkage, length) };
+}
+
+static const struct symbol_alias *copy_aliases(struct symbolizer *s, const struct symbol_alias *aliases, size_t count)
+{
+	struct symbol_alias *copy = count > 0 ? arena_alloc(&s->arena, count * sizeof(*copy)) : NULL;
+	for (size_t i = 0; i < count; i++)
+		copy[i] = named(s, aliases[i].linkage_name, strlen(aliases[i].linkage_name));
+	return copy;
+}
+
+// The names beside a symbol that are other functions', into `s->last`.
+static void find_aliases(struct symbolizer *s, struct entry *entry, size_t p, const struct symbol_hit *hit)
+{
+	struct symbol_alias found[ALIASES_LIMIT];
+	struct symbol_hit other;
+	size_t count = 0, at = 0;
+	const char *own = key_of(s, hit->name, hit->length);
+	while (count < ALIASES_LIMIT && s->providers[p]->alias(&entry->module, entry->providers[p].state, hit, &at, &other)) {
+		struct symbol_alias alias = named(s, other.name, other.length);
+		bool is_other = alias.key != own;
+		for (size_t i = 0; i < count && is_other; i++)
+			is_other = alias.key != found[i].key;
+		if (is_other)
+			found[count++] = alias;
+	}
+	s->last.aliases = copy_aliases(s, found, count);
+	s->last.alias_count = count;
+}
+
+// What is needed of a hit by every result it goes into.
+static void remember(struct symbolizer *s, struct entry *entry, size_t p, const struct symbol_hit *hit)
+{
+	if (hit->name == s->last.name && hit->length == s->last.length && hit->start == s->last.start && entry == s->last.entry)
+		return;
+	s->last.name = hit->name;
+	s->last.length = hit->length;
+	s->last.start = hit->start;
+	s->last.entry = entry;
+	s->last.linkage = kept(s, hit->name, hit->length);
+	s->last.shown = shown(s, hit->name, hit->length);
+	s->last.aliases = NULL;
+	s->last.alias_count = 0;
+	if (hit->has_aliases && s->providers[p]->alias != NULL)
+		find_aliases(s, entry, p, hit);
+}
+
+int symbol_alias_find(struct symbolizer *s, const struct symbol_result *result, const struct symbol_alias *callee)
+{
+	if (callee == NULL || result->linkage_name == NULL)
+		return -1;
+	for (size_t i = 0; i < result->alias_count; i++)
+		if (result->aliases[i].key == callee->key)
+			return (int)i + 1;
+	return symbolizer_key(s, result->linkage_name) == callee->key ? 0 : -1;
+}
+
 // ---------------------------------------------------------------- resolving
 
 static void *provider_state(struct symbolizer *s, struct entry *entry, size_t p)
@@ -210,8 +293,10 @@ static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr
 		if (s->providers[p]->lookup == NULL)
 			continue;
 		void *state = provider_state(s, entry, p);
-		if (state != NULL && s->providers[p]->lookup(&entry->module, state, addr, hit))
+		if (state != NULL && s->providers[p]->lookup(&entry->module, state, addr, hit)) {
+			remember(s, entry, p, hit);
 			return true;
+		}
 	}
 	return false;
 }
@@ -261,20 +346,16 @@ static void compose(struct symbolizer *s, struct symbol_result *result, const st
 		frames[0].line = leaf->line;
 	}
 	if (hit->name != NULL) {
-		if (hit->name != s->last.name || hit->length != s->last.length) {
-			s->last.name = hit->name;
-			s->last.length = hit->length;
-			s->last.linkage = kept(s, hit->name, hit->length);
-			s->last.shown = shown(s, hit->name, hit->length);
-		}
 		frames[result->count - 1].name = s->last.shown;
 		result->linkage_name = s->last.linkage;
+		result->aliases = s->last.aliases;
+		result->alias_count = s->last.alias_count;
 	}
 	result->frames = frames;
 	result->has_source = chain->count > 0;
 }
 
-static const struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
+static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
 {
 	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
 	struct symbol_hit hit = { 0 };
@@ -290,6 +371,8 @@ static const struct symbol_result *resolve(struct symbolizer *s, struct entry *e
 		hit.name = last->linkage_name != NULL ? last->linkage_name : last->name;
 		hit.length = hit.name != NULL ? strlen(hit.name) : 0;
 		found = hit.name != NULL;
+		if (found)
+			remember(s, entry, 0, &hit);
 	}
 	compose(s, result, &hit, &chain);
 	if (found) {
@@ -325,12 +408,48 @@ void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr
 	result->frames = frames;
 	result->linkage_name = known->linkage_name != NULL ? kept(s, known->linkage_name, strlen(known->linkage_name)) : NULL;
 	result->module = known->module != NULL ? kept(s, known->module, strlen(known->module)) : NULL;
+	result->aliases = copy_aliases(s, known->aliases, known->alias_count);
+	result->callee = copy_aliases(s, known->callee, known->callee != NULL);
 	bool is_new;
 	uint32_t *index = hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, &is_new);
 	if (is_new)
 		vec_push(&entry->results, result);
 	else
 		entry->results.data[*index] = result;
+}
+
+// Asked even when no chains are wanted: names must not depend on whether inlines are shown.
+static const struct symbol_alias *find_callee(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
+{
+	struct symbol_source source = { 0 };
+	uint64_t addr = image_addr;
+	if (entry->module.image == NULL || !image_offset_to_vaddr(entry->module.image, image_addr, &addr))
+		return NULL;
+	for (size_t p = 0; p < s->provider_count; p++) {
+		if (s->providers[p]->callee == NULL)
+			continue;
+		void *state = provider_state(s, entry, p);
+		if (state == NULL || !s->providers[p]->callee(&entry->module, state, addr, &source))
+			continue;
+		const char *name = source.linkage_name != NULL ? source.linkage_name : source.name;
+		struct symbol_alias *callee = arena_alloc(&s->arena, sizeof(*callee));
+		*callee = named(s, name, strlen(name));
+		return callee;
+	}
+	return NULL;
+}
+
+const struct symbol_alias *symbolizer_callee(struct symbolizer *s, uint32_t image, uint64_t image_addr)
+{
+	struct entry *entry = s->images.data[image];
+	(void)symbolizer_lookup(s, image, image_addr);
+	struct symbol_result *result = entry->results.data[*hash_map_get(&entry->by_addr, image_addr)];
+	if (!result->is_callee_known) {
+		symbol_module_open(&entry->module); // a preset result has opened nothing
+		result->callee = find_callee(s, entry, image_addr);
+		result->is_callee_known = true;
+	}
+	return result->callee;
 }
 
 static int compare_queries(const void *a, const void *b)

@@ -41,6 +41,13 @@ struct symbol_frame { // strings live as long as the symbolizer
 	bool is_inlined;     // into the frame that follows
 };
 
+// One of several functions whose code is one (gcc -fipa-icf, ld --icf). Strings live as long as the symbolizer.
+struct symbol_alias {
+	const char *linkage_name;
+	const char *name; // as shown
+	const char *key;  // what all names of one function share (symbols/alias.h); one pointer for each text
+};
+
 struct symbol_result {
 	const struct symbol_frame *frames; // innermost first; the last is the function that has the code
 	size_t count;                      // at least 1
@@ -49,6 +56,13 @@ struct symbol_result {
 	enum symbol_missing missing;
 	const char *module;                // kernel code: the module that has it, without brackets; NULL: the kernel itself
 	bool has_source;                   // `frames` hold an inline chain or lines from debug information
+	// Other functions whose code this is as well: the name shown was chosen by a rule, and who called knows better (symbolizer_callee).
+	// Names that stand together by convention are not listed: reserved ones (__libc_malloc), weak beside strong ones in C, versions,
+	// clones (.localalias), variants of a constructor, large-file names (lseek64), resolvers (IFUNC), what has another size or none.
+	const struct symbol_alias *aliases;
+	size_t alias_count;
+	bool is_callee_known;               // `callee` was asked for (or preset): it holds, NULL or not
+	const struct symbol_alias *callee; // by symbolizer_callee
 };
 
 struct symbolizer_options {
@@ -69,11 +83,19 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *options);
 void symbolizer_free(struct symbolizer *symbolizer);
 // The same description gives the same id. Opens nothing yet.
 uint32_t symbolizer_image(struct symbolizer *symbolizer, const struct symbol_image *image);
-// A name known from inside a recording: goes before every provider. Frames are copied. symbol_start as in the result.
+// A name known from inside a recording: goes before every provider. Frames are copied. symbol_start as in the result. Of aliases
+// and callee, linkage names are enough.
 void symbolizer_preset(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr, const struct symbol_result *known);
 // `image_addr`: for files and the vdso the offset in the file (run-time address - mapping start + mapping pgoff), which needs no
 // bias; for code in a jitdump likewise the offset in the dump; for the kernel and other JIT code the run-time address. The lookup address: return addresses are reduced by the caller.
 const struct symbol_result *symbolizer_lookup(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
+// What the call that returns to `image_addr` + 1 calls, as the source names it (the DWARF call site's origin), aliases aside; NULL: unknown,
+// or a call through a pointer. Only worth asking for the caller of a function that has aliases: reads the calling unit's DIEs.
+const struct symbol_alias *symbolizer_callee(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
+// The key of a name (struct symbol_alias).
+const char *symbolizer_key(struct symbolizer *symbolizer, const char *linkage_name);
+// Which of a result's functions a call meant: 0 the one shown, i > 0 aliases[i - 1], -1 none of them (a tail call was between) or unknown.
+int symbol_alias_find(struct symbolizer *symbolizer, const struct symbol_result *result, const struct symbol_alias *callee);
 // Many at once, sorted inside so that each compile unit is read once; afterwards lookups answer from memory.
 struct symbol_query { uint32_t image; uint64_t image_addr; };
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s);

@@ -1,6 +1,10 @@
 #include "cmd/record_names.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hash.h"
 
 #include "cmd/record_jit.h"
 
@@ -54,6 +58,63 @@ static void add_addr(struct name_image *image, uint64_t image_addr, const struct
 	vec_push(&image->addrs, addr);
 }
 
+// ---------------------------------------------------------------- functions whose code is one
+
+struct asked { struct symbol_query query; size_t image; }; // a sampled address, and the index of its image among the names
+
+static int by_start(const void *a, const void *b)
+{
+	const struct name_alias *x = a, *y = b;
+	if (x->symbol_start != y->symbol_start)
+		return x->symbol_start < y->symbol_start ? -1 : 1;
+	return strcmp(x->linkage_name, y->linkage_name);
+}
+
+// Into `keys` go those of all functions that share code with another and were sampled.
+static void add_aliases(struct name_image *image, struct symbolizer *symbolizer, const struct symbol_result *result, struct hash_map *keys)
+{
+	for (size_t i = 0; i < result->alias_count; i++) {
+		vec_push(&image->aliases, (struct name_alias){ .symbol_start = result->symbol_start, .linkage_name = result->aliases[i].linkage_name });
+		hash_map_put(keys, (uintptr_t)result->aliases[i].key, 1, NULL);
+	}
+	if (result->alias_count > 0)
+		hash_map_put(keys, (uintptr_t)symbolizer_key(symbolizer, result->linkage_name), 1, NULL);
+}
+
+static void sort_aliases(struct name_image *image)
+{
+	size_t kept = 0;
+	if (image->aliases.count > 0)
+		qsort(image->aliases.data, image->aliases.count, sizeof(image->aliases.data[0]), by_start);
+	for (size_t i = 0; i < image->aliases.count; i++)
+		if (kept == 0 || by_start(&image->aliases.data[kept - 1], &image->aliases.data[i]) != 0)
+			image->aliases.data[kept++] = image->aliases.data[i];
+	image->aliases.count = kept;
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// What calls of such functions call. An address is looked up whether it is a return address or not: as none, it has no call site.
+static void add_calls(struct names *names, struct symbolizer *symbolizer, const struct asked *asked, size_t count, const struct hash_map *keys,
+                      double until_s)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (until_s > 0 && i % 64 == 0 && now_s() > until_s)
+			return;
+		const struct symbol_alias *callee = symbolizer_callee(symbolizer, asked[i].query.image, asked[i].query.image_addr);
+		if (callee != NULL && hash_map_get(keys, (uintptr_t)callee->key) != NULL)
+			vec_push(&names->images.data[asked[i].image].calls,
+			         (struct name_call){ .image_addr = asked[i].query.image_addr, .callee = callee->linkage_name });
+	}
+}
+
+// ---------------------------------------------------------------- all of it
+
 struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how)
 {
 	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true,
@@ -79,10 +140,13 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 	for (size_t i = 0; i < count; i++)
 		if (queries.data[i].image != UINT32_MAX)
 			vec_push(&known, queries.data[i]);
+	double until_s = how->time_limit_s > 0 ? now_s() + how->time_limit_s : 0;
 	symbolizer_resolve(symbolizer, known.data, known.count, how->time_limit_s);
 	vec_release(&known);
 
 	struct name_image *to = NULL;
+	VEC(struct asked) asked = { 0 };
+	struct hash_map keys = { 0 };
 	for (size_t i = 0; i < count; i++) {
 		if (queries.data[i].image == UINT32_MAX)
 			continue;
@@ -94,7 +158,10 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 			to->build_id = code.dso->build_id;
 			to->pid = code.dso->kind == DSO_ANON ? code.dso->pid : 0;
 		}
-		add_addr(to, addrs[i].image_addr, symbolizer_lookup(symbolizer, queries.data[i].image, addrs[i].image_addr));
+		const struct symbol_result *result = symbolizer_lookup(symbolizer, queries.data[i].image, addrs[i].image_addr);
+		add_addr(to, addrs[i].image_addr, result);
+		add_aliases(to, symbolizer, result, &keys);
+		vec_push(&asked, (struct asked){ .query = queries.data[i], .image = names->images.count - 1 });
 	}
 	for (size_t i = 0, next; i < count; i = next) { // anonymous code, a process at a time
 		for (next = i + 1; next < count && addrs[next].dso == addrs[i].dso; next++)
@@ -103,6 +170,12 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 		if (code.jitdump_fd >= 0)
 			record_jit(names, symbolizer, &code, addrs + i, next - i);
 	}
+	for (size_t i = 0; i < names->images.count; i++)
+		sort_aliases(&names->images.data[i]);
+	if (keys.count > 0)
+		add_calls(names, symbolizer, asked.data, asked.count, &keys, until_s);
+	hash_map_release(&keys);
+	vec_release(&asked);
 	vec_release(&queries);
 	free(addrs);
 	return symbolizer;

@@ -9,22 +9,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "load/loader.h"
+#include "load/symbols.h"
 
-enum { MAP_BYTES_MOST = 256 << 20 };
+enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64 };
 
 enum { NAMED_SLOTS = 4096 };
 struct named { const char *name, *linkage_name; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
-
-struct symbols {
-	struct loader *loader;
-	struct symbolizer *symbolizer;
-	uint32_t *images;          // by profile dso; PROFILE_NONE: nothing to ask
-	struct hash_map by_addr;   // frame of the same (dso, address) that has its lines already
-	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
-	bool has_other_kernel;
-	struct named *named;       // NAMED_SLOTS
-};
 
 static bool is_kernel_kind(uint8_t kind)
 {
@@ -140,6 +130,38 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 
 // ---------------------------------------------------------------- names inside
 
+static int compare_start(const void *key, const void *entry)
+{
+	const uint64_t *start = key;
+	const struct name_alias *alias = entry;
+	return *start < alias->symbol_start ? -1 : *start > alias->symbol_start;
+}
+
+static size_t find_aliases(const struct name_image *names, uint64_t symbol_start, struct symbol_alias *out)
+{
+	size_t count = 0;
+	const struct name_alias *end = names->aliases.data + names->aliases.count;
+	const struct name_alias *at = bsearch(&symbol_start, names->aliases.data, names->aliases.count, sizeof(*at), compare_start);
+	while (at != NULL && at > names->aliases.data && at[-1].symbol_start == symbol_start)
+		at--;
+	for (; at != NULL && at < end && at->symbol_start == symbol_start && count < ALIASES_MOST; at++)
+		out[count++] = (struct symbol_alias){ .linkage_name = at->linkage_name };
+	return count;
+}
+
+static int compare_addr(const void *key, const void *entry)
+{
+	const uint64_t *addr = key;
+	const struct name_call *call = entry;
+	return *addr < call->image_addr ? -1 : *addr > call->image_addr;
+}
+
+static const char *find_callee(const struct name_image *names, uint64_t image_addr)
+{
+	const struct name_call *call = bsearch(&image_addr, names->calls.data, names->calls.count, sizeof(*call), compare_addr);
+	return call != NULL ? call->callee : NULL;
+}
+
 static void preset_image(struct symbols *symbols, uint32_t image, const struct name_image *names)
 {
 	struct symbol_frame *frames = mem_zero(names->frames.count + 1, sizeof(*frames));
@@ -157,6 +179,12 @@ static void preset_image(struct symbols *symbols, uint32_t image, const struct n
 			continue; // had no name then; perhaps there is one here
 		struct symbol_result known = { .frames = &frames[first], .count = count, .symbol_start = addr->symbol_start,
 		                               .linkage_name = addr->linkage_name };
+		struct symbol_alias aliases[ALIASES_MOST], callee;
+		known.aliases = aliases;
+		known.alias_count = names->aliases.count > 0 ? find_aliases(names, addr->symbol_start, aliases) : 0;
+		known.is_callee_known = symbols->has_folded_names; // the recorder asked every call site that may matter
+		callee.linkage_name = names->calls.count > 0 ? find_callee(names, addr->image_addr) : NULL;
+		known.callee = callee.linkage_name != NULL ? &callee : NULL;
 		symbolizer_preset(symbols->symbolizer, image, addr->image_addr, &known);
 	}
 	free(frames);
@@ -201,6 +229,8 @@ static void preset_names(struct symbols *symbols)
 	bool kernel_done = false;
 	if (names == NULL)
 		return;
+	for (size_t i = 0; i < names->images.count; i++)
+		symbols->has_folded_names |= names->images.data[i].aliases.count > 0;
 	index_names(&index, names);
 	for (size_t dso = 0; dso < profile->dsos.count; dso++) {
 		const struct profile_dso *row = &profile->dsos.data[dso];
@@ -260,6 +290,8 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 		frame->first_line = other->first_line;
 		frame->line_count = other->line_count;
 		frame->symbol_start = other->symbol_start;
+		if (like < symbols->folded.count && symbols->folded.data[like] != NULL)
+			folded_note(symbols, id, symbols->folded.data[like]);
 		return;
 	}
 	uint32_t image = frame->dso != PROFILE_NONE ? symbols->images[frame->dso] : PROFILE_NONE;
@@ -267,6 +299,8 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 	if (image != PROFILE_NONE) {
 		const struct symbol_result *result = symbolizer_lookup(symbols->symbolizer, image, frame->image_addr);
 		frame->symbol_start = result->symbol_start;
+		if (result->alias_count > 0)
+			folded_note(symbols, id, result);
 		for (size_t i = 0; i < result->count; i++) {
 			bool has_code = i + 1 == result->count; // the linkage name is that of the symbol, not of what was inlined
 			add_line(symbols, &result->frames[i], frame->dso, has_code ? result->linkage_name : NULL);
@@ -340,7 +374,9 @@ void load_symbols(struct loader *loader)
 	}
 	for (size_t i = 0; i < profile->frames.count; i++)
 		name_frame(&symbols, (uint32_t)i);
+	folded_tell(&symbols);
 	keep_status(&symbols);
+	vec_release(&symbols.folded);
 	hash_map_release(&symbols.by_addr);
 	free(symbols.images);
 	free(symbols.named);

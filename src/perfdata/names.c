@@ -16,13 +16,20 @@
 //			uleb first frame, uleb frames
 // The body of tag 3: code after code to its end, each: uleb pid, uleb time, uleb address, uleb size, uleb offset, path with its NUL
 // (empty: that of the code before).
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
+// The body of tag 4:
+//	uleb count, then that many NUL-terminated strings, as in tag 2
+//	uleb images, as many as tag 2 has and in its order, each:
+//		uleb aliases, ascending, each: uleb symbol_start - the one before, uleb linkage name
+//		uleb calls, ascending, each: uleb address - the one before, uleb linkage name of the callee
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
 	for (size_t i = 0; i < names->images.count; i++) {
 		vec_release(&names->images.data[i].addrs);
 		vec_release(&names->images.data[i].frames);
+		vec_release(&names->images.data[i].aliases);
+		vec_release(&names->images.data[i].calls);
 	}
 	vec_release(&names->images);
 	vec_release(&names->codes);
@@ -108,14 +115,34 @@ static void encode_image(struct buf *out, struct intern *strings, const struct n
 	}
 }
 
-static void encode_names(struct buf *out, const struct names *names)
+static void encode_folded(struct buf *out, struct intern *strings, const struct name_image *image)
+{
+	uint64_t before = 0;
+	buf_uleb(out, image->aliases.count);
+	for (size_t i = 0; i < image->aliases.count; i++) {
+		buf_uleb(out, image->aliases.data[i].symbol_start - before);
+		buf_uleb(out, string_number(strings, image->aliases.data[i].linkage_name));
+		before = image->aliases.data[i].symbol_start;
+	}
+	before = 0;
+	buf_uleb(out, image->calls.count);
+	for (size_t i = 0; i < image->calls.count; i++) {
+		buf_uleb(out, image->calls.data[i].image_addr - before);
+		buf_uleb(out, string_number(strings, image->calls.data[i].callee));
+		before = image->calls.data[i].image_addr;
+	}
+}
+
+typedef void encode_image_fn(struct buf *out, struct intern *strings, const struct name_image *image);
+
+static void encode_images(struct buf *out, const struct names *names, encode_image_fn *encode)
 {
 	struct intern strings;
 	struct buf images = { 0 };
 	intern_init(&strings);
 	buf_uleb(&images, names->images.count);
 	for (size_t i = 0; i < names->images.count; i++)
-		encode_image(&images, &strings, &names->images.data[i]);
+		encode(&images, &strings, &names->images.data[i]);
 	buf_uleb(out, strings.entries.count);
 	for (size_t i = 0; i < strings.entries.count; i++)
 		buf_add(out, intern_text(&strings, (uint32_t)i), intern_length(&strings, (uint32_t)i) + 1);
@@ -149,12 +176,20 @@ void names_encode(const struct names *names, struct buf *out)
 	}
 	put_tag(out, TAG_META, &body);
 	buf_clear(&body);
-	encode_names(&body, names);
+	encode_images(&body, names, encode_image);
 	put_tag(out, TAG_NAMES, &body);
 	buf_clear(&body);
 	encode_codes(&body, names);
 	if (body.size > 0)
 		put_tag(out, TAG_CODES, &body);
+	bool has_folded = false;
+	for (size_t i = 0; i < names->images.count && !has_folded; i++)
+		has_folded = names->images.data[i].aliases.count > 0;
+	if (has_folded) {
+		buf_clear(&body);
+		encode_images(&body, names, encode_folded);
+		put_tag(out, TAG_FOLDED, &body);
+	}
 	buf_release(&body);
 }
 
@@ -239,21 +274,71 @@ static const char *decode_image(struct bytes *in, const struct string_table *tab
 	return wrong != NULL ? wrong : decode_addrs(in, table, image);
 }
 
+static const char *decode_folded_image(struct bytes *in, const struct string_table *table, struct name_image *image)
+{
+	uint64_t count = take_count(in, 2), at = 0;
+	for (uint64_t i = 0; i < count && !in->bad; i++) {
+		uint64_t delta = bytes_uleb(in);
+		const char *name = take_string(in, table);
+		if (name == NULL || at + delta < at)
+			return "aliases that ascend, each with a name";
+		at += delta;
+		vec_push(&image->aliases, (struct name_alias){ .symbol_start = at, .linkage_name = name });
+	}
+	count = take_count(in, 2);
+	at = 0;
+	for (uint64_t i = 0; i < count && !in->bad; i++) {
+		uint64_t delta = bytes_uleb(in);
+		const char *name = take_string(in, table);
+		if (name == NULL || at + delta < at)
+			return "calls that ascend, each with a name";
+		at += delta;
+		vec_push(&image->calls, (struct name_call){ .image_addr = at, .callee = name });
+	}
+	return in->bad ? "an image's aliases and calls" : NULL;
+}
+
+static bool decode_strings(struct names *names, struct bytes *in, struct string_table *table)
+{
+	table->count = take_count(in, 1);
+	table->strings = arena_alloc(&names->arena, (table->count + 1) * sizeof(*table->strings));
+	struct bytes before = *in;
+	for (uint64_t i = 0; i < table->count; i++)
+		(void)bytes_cstr(in);
+	if (in->bad)
+		return false;
+	const char *text = arena_string(&names->arena, (const char *)before.at, (size_t)(in->at - before.at));
+	for (uint64_t i = 0; i < table->count; i++) {
+		table->strings[i] = text;
+		text += strlen(text) + 1;
+	}
+	return true;
+}
+
+static const char *decode_folded(struct names *names, struct bytes *in)
+{
+	struct string_table table;
+	if (!decode_strings(names, in, &table))
+		return "a table of strings";
+	uint64_t count = take_count(in, 2);
+	if (in->bad || count != names->images.count)
+		return "as many images as have names";
+	for (uint64_t i = 0; i < count; i++) {
+		struct name_image *image = &names->images.data[i];
+		image->aliases.count = image->calls.count = 0; // a second part of this kind replaces the first
+		const char *wrong = decode_folded_image(in, &table, image);
+		if (wrong != NULL)
+			return wrong;
+	}
+	return NULL;
+}
+
 // Returns what was expected where the cursor stands, NULL when all went well.
 static const char *decode_names(struct names *names, struct bytes *in)
 {
-	struct string_table table = { .count = take_count(in, 1) };
-	table.strings = arena_alloc(&names->arena, (table.count + 1) * sizeof(*table.strings));
-	struct bytes before = *in;
-	for (uint64_t i = 0; i < table.count; i++)
-		(void)bytes_cstr(in);
-	if (in->bad)
+	struct string_table table;
+	if (!decode_strings(names, in, &table))
 		return "a table of strings";
-	const char *text = arena_string(&names->arena, (const char *)before.at, (size_t)(in->at - before.at));
-	for (uint64_t i = 0; i < table.count; i++) {
-		table.strings[i] = text;
-		text += strlen(text) + 1;
-	}
 	uint64_t count = take_count(in, 6);
 	for (uint64_t i = 0; i < count && !in->bad; i++) {
 		const char *wrong = decode_image(in, &table, vec_add(&names->images));
@@ -314,6 +399,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_names(names, &body);
 		else if (tag == TAG_CODES)
 			wrong = decode_codes(names, &body);
+		else if (tag == TAG_FOLDED)
+			wrong = decode_folded(names, &body);
 		if (wrong != NULL)
 			return err_set(err, STATUS_INPUT, "names at 0x%zx: expected %s", at + bytes_offset(&body), wrong);
 	}

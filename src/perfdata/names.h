@@ -1,7 +1,8 @@
 // Feature 255 of our files: what can be recomputed or is read at the end. Every reader works without it.
 //
 // A tagged list: u32 tag, u32 flags 0, u64 size, body; unknown tags are skipped. Tag 1 is meta: jansson-free "key\0value\0" pairs.
-// Tag 3 is JIT code. Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Layout in names.c.
+// Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Tag 3 is JIT code.
+// Tag 4, behind tag 2 and only where there is something to say, is about functions whose code is one with others' (gcc -fipa-icf, ld --icf). Layouts in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
 
@@ -20,6 +21,8 @@ struct name_addr {
 	const char *linkage_name;
 	uint32_t first_frame, frame_count; // into name_image.frames, innermost first
 };
+struct name_alias { uint64_t symbol_start; const char *linkage_name; }; // a further function that starts there
+struct name_call { uint64_t image_addr; const char *callee; };          // what the call that returns to image_addr + 1 calls
 struct name_image {
 	const char *path;
 	uint8_t kind; // enum dso_kind
@@ -27,6 +30,8 @@ struct name_image {
 	uint32_t pid; // DSO_ANON: whose
 	VEC(struct name_addr) addrs; // ascending
 	VEC(struct name_frame) frames;
+	VEC(struct name_alias) aliases; // of functions in `addrs`, ascending
+	VEC(struct name_call) calls;    // of functions that have aliases, in whatever image; ascending
 };
 // Code that a JIT compiler made: from `time_ns` (the recording's clock) on, `size` bytes at `addr` of a process are those at `offset` of its dump.
 // Names of such code are those of the image at `path`, addresses there being offsets in the dump.

@@ -25,7 +25,13 @@ struct profile_dso {
 };
 
 // One function (or line) of a symbolized address. Rows are distinct by all members.
-struct profile_function { uint32_t name, linkage_name, dso; bool is_known; }; // name: intern id; unknown: "[unknown]", or per-dso address
+struct profile_function {
+	uint32_t name, linkage_name, dso; // name: intern id; unknown: "[unknown]", or per-dso address
+	bool is_known;
+	// Not part of the identity: other functions whose code is this one's, by name, one a line, where some samples' callers do not tell which
+	// of them was called and this name was chosen by a rule; intern id, 0: none.
+	uint32_t aliases;
+};
 
 struct profile_line { uint32_t function, file /* intern id, 0 none */, line; bool is_inlined; };
 

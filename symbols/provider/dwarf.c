@@ -93,6 +93,13 @@ static bool expand(struct symbol_module *module, void *state, uint64_t vaddr, st
 	return true;
 }
 
+static bool callee(struct symbol_module *module, void *state, uint64_t vaddr, struct symbol_source *out)
+{
+	(void)module;
+	struct source *source = state;
+	return dwarf_callee(source->dwarf, vaddr - source->bias, out);
+}
+
 static void release(void *state)
 {
 	struct source *source = state;
@@ -101,5 +108,6 @@ static void release(void *state)
 }
 
 const struct symbol_provider symbol_provider_dwarf = {
-	.name = "dwarf", .order = 20, .serves = serves, .open = open_dwarf, .expand = expand, .release = release,
+	.name = "dwarf", .order = 20, .serves = serves, .open = open_dwarf, .expand = expand, .callee = callee,
+	.release = release,
 };

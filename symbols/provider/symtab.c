@@ -24,11 +24,17 @@ static bool lookup(struct symbol_module *module, void *state, uint64_t vaddr, st
 	return elf_symbols_lookup(module, state, vaddr, out);
 }
 
+static bool alias(struct symbol_module *module, void *state, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out)
+{
+	(void)module;
+	return elf_symbols_alias(state, hit, at, out);
+}
+
 static void release(void *state)
 {
 	elf_symbols_release(state);
 }
 
 const struct symbol_provider symbol_provider_symtab = {
-	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .release = release,
+	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .alias = alias, .release = release,
 };

@@ -1,0 +1,26 @@
+// What the parts that name a profile's frames share. Inside load/ only.
+#ifndef PERFSAMPLE_LOAD_SYMBOLS_H
+#define PERFSAMPLE_LOAD_SYMBOLS_H
+
+#include "load/loader.h"
+
+struct named;
+
+struct symbols {
+	struct loader *loader;
+	struct symbolizer *symbolizer;
+	uint32_t *images;          // by profile dso; PROFILE_NONE: nothing to ask
+	struct hash_map by_addr;   // frame of the same (dso, address) that has its lines already
+	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
+	bool has_other_kernel, has_folded_names;
+	struct named *named;       // functions met, by their texts
+	VEC(const struct symbol_result *) folded; // by frame, of functions that have aliases; empty when none has
+};
+
+// A frame whose function has aliases.
+void folded_note(struct symbols *symbols, uint32_t frame, const struct symbol_result *result);
+// When all frames are named: gives those the name by which their callers called them, as frames of their own. Changes the frames of nodes, so
+// no node may be added afterwards.
+void folded_tell(struct symbols *symbols);
+
+#endif
