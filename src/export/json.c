@@ -307,12 +307,28 @@ static void write_calls(struct buf *out, const struct report_row *row)
 	buf_byte(out, ']');
 }
 
+static void write_aliases(struct buf *out, const char *aliases)
+{
+	open_array(out, "aliases");
+	for (const char *at = aliases; *at != '\0';) {
+		size_t length = strcspn(at, "\n");
+		separate(out);
+		buf_byte(out, '"');
+		escape_json(out, at, length);
+		buf_byte(out, '"');
+		at += length + (at[length] == '\n');
+	}
+	buf_byte(out, ']');
+}
+
 static void write_row(struct buf *out, const struct report *r, const struct report_row *row)
 {
 	static const char *const flags[] = { "few", "trend", "aliasing", "tied_loss", "run_only" };
 	const struct row_measure *m = r->options.children ? &row->total : &row->self;
 	open_object(out, NULL);
 	write_keys(out, row);
+	if (row->aliases != NULL)
+		write_aliases(out, row->aliases);
 	if (row->rank_lo > 0) {
 		open_array(out, "rank");
 		number(out, NULL, row->rank_lo);

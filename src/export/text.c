@@ -191,6 +191,18 @@ static void explain_rank(struct text *t, const struct report_row *row)
 	           ? ": exact sign tests against every other row, and what the worst cases leave open\n" : ": exact sign tests against every other row\n");
 }
 
+// A name chosen by a rule, where the callers did not tell.
+static void explain_aliases(struct text *t, const char *aliases)
+{
+	buf_string(t->out, "name  chosen by a rule where no call site tells: its code is also that of ");
+	for (const char *at = aliases; *at != '\0';) {
+		size_t length = strcspn(at, "\n");
+		escape_terminal(t->out, at, length);
+		at += length + (at[length] == '\n');
+		buf_string(t->out, *at != '\0' ? ", " : "\n");
+	}
+}
+
 void text_explain(struct text *t, const char *symbol)
 {
 	for (size_t i = 0; i < t->event->rows.count; i++) {
@@ -200,6 +212,8 @@ void text_explain(struct text *t, const char *symbol)
 		buf_string(t->out, "\n");
 		text_label(t, row, 0);
 		explain_rank(t, row);
+		if (row->aliases != NULL)
+			explain_aliases(t, row->aliases);
 		buf_printf(t->out, "range [%.3f, %.3f] %%: what the report prints, %s\n", floor_to(100 * row->shown.lo, 3), ceil_to(100 * row->shown.hi, 3),
 		           row->shown_is_run ? "this run's, widened by loss" : (row->flags & ROW_TIED_LOSS) != 0 || t->event->is_lossy ? "the worst case"
 		           : "the workload's");

@@ -23,7 +23,11 @@ static int find_name(struct telling *t, const struct profile_node *node)
 	const struct profile *profile = t->symbols->loader->profile;
 	if (node->parent == PROFILE_NONE)
 		return -1;
-	const struct profile_frame *caller = &profile->frames.data[profile->nodes.data[node->parent].frame];
+	// A call site in code that was folded itself is that of the one function whose debug information was kept.
+	uint32_t id = profile->nodes.data[node->parent].frame;
+	if (id >= t->symbols->folded.count || t->symbols->folded.data[id] != NULL)
+		return -1;
+	const struct profile_frame *caller = &profile->frames.data[id];
 	if (caller->kind != FRAME_RETURN || caller->is_kernel || caller->dso == PROFILE_NONE || t->symbols->images[caller->dso] == PROFILE_NONE)
 		return -1;
 	const struct symbol_alias *callee = symbolizer_callee(t->symbols->symbolizer, t->symbols->images[caller->dso], caller->image_addr);

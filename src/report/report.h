@@ -60,6 +60,7 @@ struct call_node { // a tree in preorder: children follow, one deeper
 
 struct report_row {
 	const char *keys[KEY_COUNT];  // text per key asked for, else NULL; not escaped
+	const char *aliases;          // functions, one a line, that share the code and that some samples may be of: no caller told; NULL: none
 	uint32_t line;                // of srcline
 	const char *file;
 	int32_t pid, tid;

@@ -121,6 +121,7 @@ static void name_row(const struct build *b, const struct tally_row *from, struct
 		row->line = e->line;
 		row->keys[KEY_SRCLINE] = row->file != NULL ? report_printf(b->report, "%s:%u", row->file, e->line) : "??:0";
 	}
+	row->aliases = e->aliases != 0 ? profile_text(p, e->aliases) : NULL;
 	row->is_kernel = from->kernel > from->user || (from->kernel + from->user == 0 && e->is_kernel);
 	row->is_unresolved = (keys & 1 << KEY_SYMBOL) != 0 && !e->is_known;
 }

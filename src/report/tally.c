@@ -54,6 +54,8 @@ static uint32_t entry_of(struct tally *t, const struct profile_line *line, const
 			e.dso_name = p->dsos.data[dso].short_name;
 		vec_push(&t->entries, e);
 	}
+	if (f != NULL && f->aliases != 0 && (t->keys & 1 << KEY_SYMBOL) != 0)
+		t->entries.data[id].aliases = f->aliases;
 	return id;
 }
 

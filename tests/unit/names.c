@@ -17,7 +17,12 @@ static void fill(struct names *names)
 	vec_push(&image->addrs, (struct name_addr){ 0, 0, NULL, 2, 1 });
 	vec_push(&image->addrs, (struct name_addr){ 0x1000, 0xff0, "_Z5outerv", 0, 2 });
 	vec_push(&image->addrs, (struct name_addr){ UINT64_MAX, 0, "", 0, 3 });
+	vec_push(&image->aliases, (struct name_alias){ 0xff0, "other" });
+	vec_push(&image->aliases, (struct name_alias){ 0xff0, "_Z5thirdv" });
+	vec_push(&image->aliases, (struct name_alias){ UINT64_MAX, "" });
 	image = vec_add(&names->images);
+	vec_push(&image->calls, (struct name_call){ 0x10, "other" });
+	vec_push(&image->calls, (struct name_call){ UINT64_MAX - 1, "_Z5thirdv" });
 	image->path = "//anon";
 	image->kind = DSO_ANON;
 	image->pid = 4242;
@@ -51,6 +56,13 @@ static void compare(const struct names *a, const struct names *b)
 			       f->first_frame == g->first_frame && f->frame_count == g->frame_count;
 		}
 		ok(good, "its addresses");
+		good = x->aliases.count == y->aliases.count && x->calls.count == y->calls.count;
+		for (size_t j = 0; good && j < x->aliases.count; j++)
+			good = x->aliases.data[j].symbol_start == y->aliases.data[j].symbol_start &&
+			       same_text(x->aliases.data[j].linkage_name, y->aliases.data[j].linkage_name);
+		for (size_t j = 0; good && j < x->calls.count; j++)
+			good = x->calls.data[j].image_addr == y->calls.data[j].image_addr && same_text(x->calls.data[j].callee, y->calls.data[j].callee);
+		ok(good, "its aliases and calls");
 	}
 }
 
@@ -77,6 +89,19 @@ int main(void)
 	is_u64(back.images.count, 2, "and what follows is read");
 	names_release(&back);
 	buf_release(&more);
+
+	// Where no function has aliases, nothing is said of them: what an older version wrote and reads.
+	struct buf plain = { 0 };
+	struct names without = { 0 };
+	fill(&without);
+	without.images.data[0].aliases.count = without.images.data[1].calls.count = 0;
+	names_encode(&without, &plain);
+	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases stand behind the rest");
+	back = (struct names){ 0 };
+	ok(names_decode(&back, plain.data, plain.size, &err) && back.images.count == 2, "a recording without them");
+	names_release(&back);
+	names_release(&without);
+	buf_release(&plain);
 
 	// Cut and flipped: never out of bounds (the sanitizers watch), and an error names an offset.
 	bool errors_named = true;
