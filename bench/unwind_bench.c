@@ -42,7 +42,7 @@ static void load_maps(void)
 		path[0] = '\0';
 		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %2047s", &start, &end, perms, &pgoff, path) < 4)
 			continue;
-		if (strcmp(path, "[stack]") == 0)
+		if ((uintptr_t)line >= start && (uintptr_t)line < end) // not named [stack] under valgrind
 			stack_top = end;
 		struct image *image;
 		if (perms[2] != 'x' || !image_open_path(&image, path, NULL))

@@ -44,6 +44,30 @@ static int compare_refs(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
+// About four FDEs a hint.
+static void make_hints(struct rule_table *table)
+{
+	size_t count = table->fde_count;
+	uint64_t span = count > 0 ? (uint64_t)table->fdes[count - 1].start + 1 : 0;
+
+	free(table->hints);
+	table->hints = NULL;
+	table->hint_count = 0;
+	table->hint_shift = 0;
+	if (count < 16)
+		return;
+	while (span >> table->hint_shift > count / 4)
+		table->hint_shift++;
+	table->hint_count = (size_t)((span - 1) >> table->hint_shift) + 2;
+	table->hints = mem_alloc(table->hint_count * sizeof(*table->hints));
+	size_t next = 0;
+	for (size_t i = 0; i < count; i++)
+		for (uint32_t hint = table->fdes[i].start >> table->hint_shift; next <= hint; next++)
+			table->hints[next] = (uint32_t)i;
+	while (next < table->hint_count)
+		table->hints[next++] = (uint32_t)count;
+}
+
 static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t count, bool sorted)
 {
 	free(table->fdes);
@@ -55,6 +79,7 @@ static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t co
 	table->fde_count = count;
 	table->compiled = mem_zero(count > 0 ? count : 1, sizeof(*table->compiled));
 	table->is_from_header = false;
+	make_hints(table);
 }
 
 void rule_index_scan(struct unwind_image *image, struct rule_table *table)

@@ -146,11 +146,16 @@ struct unwind_rule rule_from_row(const struct cfi_section *section, const struct
 
 // ---------------------------------------------------------------- looking up
 
-// The last FDE that starts at or before `at`; count when there is none.
-static size_t search(const struct fde_ref *fdes, size_t count, uint32_t at)
+// The last FDE that starts at or before `at`; their count when there is none.
+static size_t search(const struct rule_table *table, uint32_t at)
 {
-	size_t low = 0, high = count;
+	const struct fde_ref *fdes = table->fdes;
+	size_t hint = at >> table->hint_shift, low = 0, high = table->fde_count;
 
+	if (hint + 1 < table->hint_count) {
+		low = table->hints[hint];
+		high = table->hints[hint + 1];
+	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (fdes[middle].start <= at)
@@ -158,7 +163,7 @@ static size_t search(const struct fde_ref *fdes, size_t count, uint32_t at)
 		else
 			high = middle;
 	}
-	return low > 0 ? low - 1 : count;
+	return low > 0 ? low - 1 : table->fde_count;
 }
 
 struct compiling {
@@ -228,7 +233,7 @@ static struct unwind_rule find_in_rows(const struct rule_row *rows, size_t count
 static struct unwind_rule find_in_table(struct unwind_image *image, struct rule_table *table, uint32_t at,
                                         struct unwind_counters *counters, uint32_t *end)
 {
-	size_t i = search(table->fdes, table->fde_count, at);
+	size_t i = search(table, at);
 
 	if (i == table->fde_count)
 		return (struct unwind_rule){ 0 };
@@ -291,7 +296,7 @@ bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *
 		return false;
 	for (size_t t = 0; t < image->table_count && !wanted.found; t++) {
 		struct rule_table *table = &image->tables[t];
-		size_t i = search(table->fdes, table->fde_count, (uint32_t)(vaddr - image->base));
+		size_t i = search(table, (uint32_t)(vaddr - image->base));
 		if (i == table->fde_count || !rule_index_fde(table, table->fdes[i].offset, fde))
 			continue;
 		*section = &table->section;
@@ -328,6 +333,7 @@ void unwind_image_free(struct unwind_image *image)
 	for (size_t i = 0; i < image->table_count; i++) {
 		free(image->tables[i].fdes);
 		free(image->tables[i].compiled);
+		free(image->tables[i].hints);
 		vec_release(&image->tables[i].rows);
 		buf_release(&image->tables[i].storage);
 	}
@@ -342,7 +348,7 @@ size_t unwind_image_bytes(const struct unwind_image *image)
 
 	for (size_t i = 0; i < image->table_count; i++) {
 		const struct rule_table *table = &image->tables[i];
-		bytes += table->fde_count * (sizeof(*table->fdes) + sizeof(*table->compiled)) +
+		bytes += table->fde_count * (sizeof(*table->fdes) + sizeof(*table->compiled)) + table->hint_count * sizeof(*table->hints) +
 		         table->rows.capacity * sizeof(struct rule_row) + table->storage.capacity;
 	}
 	return bytes;

@@ -27,6 +27,11 @@ struct rule_table { // one of .eh_frame and .debug_frame
 	struct fde_ref *fdes;
 	struct fde_rows *compiled;
 	size_t fde_count;
+	// By start >> hint_shift: the first FDE that starts there or later; one more than there are. A binary search over all would miss the
+	// data cache at most of its steps.
+	uint32_t *hints;
+	size_t hint_count;
+	unsigned hint_shift;
 	VEC(struct rule_row) rows;
 	struct cfi_cie cie; // the last one read
 	bool has_cie;

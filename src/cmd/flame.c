@@ -179,6 +179,7 @@ static bool draw(struct choices *c, const struct profile *profile, uint32_t even
 static bool flame(struct choices *c, struct profile *profile, struct err *err)
 {
 	uint32_t event;
+	c->selection.load.no_lines = true;
 	if (!choose_format(c, err) || !select_load(&c->selection, profile, err) || !select_event(profile, c->event, &event, err))
 		return false;
 	if (!draw(c, profile, event, err))

@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+"""make bench: ours beside each peer that is installed, in one run; writes bench/results.md and bench/results.json.
+
+    bench/run.py [--long] [--only SECTION,…] [--keep]
+
+Sections: unwind, symbols, record, fold, report, samples, threads, frames, images. Figures are CPU time (user + system) of the one process
+that is measured, the least of a few runs, and peak memory. --long takes up to ten minutes and goes to 10,000 threads and 1,000 images.
+"""
+import argparse
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import inputs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "../build")))
+OURS = os.path.join(BUILD, "perfsample")
+WORK = os.path.join(BUILD, "bench/work")
+HAS_PERF = shutil.which("perf") is not None
+results = {"sections": {}}
+
+
+def at(name):
+    return os.path.join(WORK, name)
+
+
+def run(argv, **more):
+    """(CPU seconds, peak MB, exit status) of one process."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    quiet.update(more)
+    child = subprocess.Popen([str(a) for a in argv], **quiet)
+    _, status, usage = os.wait4(child.pid, 0)
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status)
+
+
+def least(argv, times=3):
+    taken = [run(argv) for _ in range(times)]
+    if any(status != 0 for _, _, status in taken):
+        raise RuntimeError(f"failed: {' '.join(map(str, argv))}")
+    return min(cpu for cpu, _, _ in taken), max(mb for _, mb, _ in taken)
+
+
+def records(path):
+    """(samples, lost) of a perf.data file, from its records. In pieces: a child's peak memory begins with what its parent had at the fork."""
+    with open(path, "rb") as file:
+        at_, size = struct.unpack_from("<QQ", file.read(104), 40)
+        left, piece, samples, lost = size, b"", 0, 0
+        file.seek(at_)
+        while left > 0 or len(piece) >= 8:
+            piece += file.read(min(left, 1 << 20))
+            left = max(0, left - (1 << 20))
+            i = 0
+            while i + 8 <= len(piece):
+                kind, _, length = struct.unpack_from("<IHH", piece, i)
+                if length < 8:
+                    return samples, lost
+                if i + length > len(piece):
+                    break
+                samples += kind == 9
+                if kind == 2:
+                    lost += struct.unpack_from("<Q", piece, i + 16)[0]
+                if kind == 13:
+                    lost += struct.unpack_from("<Q", piece, i + 8)[0]
+                i += length
+            if i == 0 and left == 0:
+                break
+            piece = piece[i:]
+    return samples, lost
+
+
+def held(argv):
+    """A command that waits before its exec until it is let go."""
+    child = subprocess.Popen(["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"] + [str(a) for a in argv], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    while open(f"/proc/{child.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+        time.sleep(0.005)
+    return child
+
+
+def wait_for_events(pid):
+    """Until the process has its events open, and a moment more."""
+    for _ in range(200):
+        try:
+            if any("perf_event" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")):
+                break
+        except OSError:
+            pass
+        time.sleep(0.02)
+    time.sleep(0.3)
+
+
+def record(recorder, command):
+    """Attaches, lets the command run, and waits for both: (recorder's CPU, its peak MB, the command's CPU)."""
+    target = held(command)
+    child = subprocess.Popen([str(a) for a in recorder] + ["-p", str(target.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for_events(child.pid)
+    os.kill(target.pid, signal.SIGCONT)
+    _, _, work = os.wait4(target.pid, 0)
+    for _ in range(100):
+        pid, _, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid != 0:
+            break
+        time.sleep(0.02)
+    else:
+        os.kill(child.pid, signal.SIGINT)
+        _, _, usage = os.wait4(child.pid, 0)
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, work.ru_utime + work.ru_stime
+
+
+def record_row(name, command, hz, copy):
+    """One line of figures: ours and, where there is perf, perf's."""
+    row = {"what": name, "hz": hz, "copy_bytes": copy}
+    how = ["-F", hz, "--call-graph", f"dwarf,{copy}", "-e", "cpu-clock"]
+    ours, theirs, summary = at("ours.data"), at("perf.data"), at("summary.json")
+    for path in (ours, theirs, summary):
+        if os.path.exists(path):
+            os.unlink(path)
+    cpu, mb, work = record([OURS, "record", "-q", "--no-symbols", "--summary", summary, "-o", ours] + how, command)
+    got = json.load(open(summary))
+    counts = got["events"][0]["samples"]
+    stacks = got["stacks"]
+    all_stacks = max(1, sum(stacks.values()))
+    row["ours"] = {
+        "samples": counts["taken"], "lost": counts["lost"] + counts["dropped"], "us_per_sample": 1e6 * cpu / max(1, counts["taken"]),
+        "taken_share": counts["taken"] / max(1, counts["taken"] + counts["lost"] + counts["dropped"]), "peak_mb": mb,
+        "file_mb_per_cpu_second": os.path.getsize(ours) / 1e6 / max(work, 1e-3),
+        "complete_share": (stacks.get("complete", 0) + stacks.get("joined", 0)) / all_stacks,
+    }
+    if HAS_PERF:
+        for _ in range(2): # once more where perf began too late
+            cpu, mb, work = record(["perf", "record", "-q", "-B", "-o", theirs] + how, command)
+            samples, lost = records(theirs)
+            if samples + lost > 0.05 * work * hz:
+                break
+        row["perf"] = {"samples": samples, "lost": lost, "us_per_sample": 1e6 * cpu / max(1, samples), "taken_share": samples / max(1, samples + lost),
+                       "peak_mb": mb, "file_mb_per_cpu_second": os.path.getsize(theirs) / 1e6 / max(work, 1e-3)}
+        row["ratio"] = row["perf"]["us_per_sample"] / max(row["ours"]["us_per_sample"], 1e-6)
+    return row
+
+
+RECORD_COLUMNS = [
+    ("what", lambda r: r["what"]), ("Hz", lambda r: r["hz"]), ("copy", lambda r: f"{r['copy_bytes'] / 1024:.0f} KiB"),
+    ("ours µs/sample", lambda r: f"{r['ours']['us_per_sample']:.1f}"), ("perf", lambda r: peer(r, "us_per_sample", ".1f")),
+    ("perf / ours", lambda r: f"{r['ratio']:.1f}" if "ratio" in r else "-"),
+    ("samples", lambda r: r["ours"]["samples"]), ("kept", lambda r: f"{r['ours']['taken_share']:.4f}"),
+    ("perf kept", lambda r: peer(r, "taken_share", ".4f")), ("whole stacks", lambda r: f"{100 * r['ours']['complete_share']:.1f}%"),
+    ("MB per CPU s", lambda r: f"{r['ours']['file_mb_per_cpu_second']:.2f}"), ("perf ", lambda r: peer(r, "file_mb_per_cpu_second", ".1f")),
+    ("peak MB", lambda r: f"{r['ours']['peak_mb']:.0f}"), ("perf  ", lambda r: peer(r, "peak_mb", ".0f")),
+]
+
+
+def peer(row, key, form):
+    return format(row["perf"][key], form) if "perf" in row else "-"
+
+
+def busy(threads, frames, seconds, *images):
+    return [os.path.join(BUILD, "bench/busy"), threads, frames, seconds, *images]
+
+
+# ---------------------------------------------------------------- sections
+
+def unwind(_):
+    text = subprocess.run([os.path.join(BUILD, "bench/unwind_bench")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    rows = []
+    for line in text.splitlines():
+        stacks, who, frames, ns = line.split("\t")
+        rows.append({"stacks": stacks, "who": who, "frames": float(frames), "ns_per_frame": float(ns)})
+    return rows, [("stacks", lambda r: r["stacks"]), ("who", lambda r: r["who"]), ("frames a stack", lambda r: f"{r['frames']:.0f}"),
+                  ("ns/frame", lambda r: f"{r['ns_per_frame']:.1f}")]
+
+
+def symbols(_):
+    rows = []
+    bench, count = os.path.join(BUILD, "bench/symbols_bench"), 5000
+    for what in ("names", "lines"):
+        cpu = None
+        for _ in range(3):
+            line = subprocess.run([bench, OURS, str(count)] + (["names"] if what == "names" else []), stdout=subprocess.PIPE, text=True, check=True).stdout
+            us = float(line.split("\t")[3])
+            cpu = us if cpu is None else min(cpu, us)
+        rows.append({"who": f"perfsample, inline chains, {what}", "us_per_address": cpu})
+    addresses = subprocess.run([bench, OURS, str(count), "list"], stdout=subprocess.PIPE, check=True).stdout
+    open(at("addresses"), "wb").write(addresses)
+    for tool in ("addr2line", "eu-addr2line", "llvm-symbolizer"):
+        if shutil.which(tool):
+            argv = [tool, "-e", OURS] + ([] if tool == "llvm-symbolizer" else ["-i", "-f"])
+            with open(at("addresses")) as stdin:
+                cpu, _, _ = run(argv, stdin=stdin)
+            rows.append({"who": tool + ", one process", "us_per_address": 1e6 * cpu / count})
+    return rows, [("who", lambda r: r["who"]), ("µs/address", lambda r: f"{r['us_per_address']:.2f}")]
+
+
+def record_section(long):
+    c = inputs.big_c(at("big.c"))
+    gcc = ["gcc", "-O2", "-c", c, "-o", at("big.o")]
+    plans = [("200 threads", busy(200, 20, 3), 999, 8192), ("200 threads", busy(200, 20, 3), 3999, 8192), ("200 threads", busy(200, 20, 3), 999, 65528),
+             ("gcc -O2", gcc, 999, 8192), ("gcc -O2", gcc, 999, 65528)]
+    if shutil.which("clang++"):
+        plans.append(("clang++ -O2", ["clang++", "-O2", "-c", inputs.templates_cc(at("t.cc")), "-o", at("t.o")], 999, 65528))
+    if long:
+        plans = [(n, c_, f, s) for n, c_, f, s in plans for _ in range(2)]
+    return [record_row(*plan) for plan in plans], RECORD_COLUMNS
+
+
+def raw_recordings():
+    """Raw stacks as perf records them, which both read."""
+    if not HAS_PERF:
+        return []
+    plans = [("gcc, 8 KiB", at("gcc8.data"), 3999, 8192, ["gcc", "-O2", "-c", inputs.big_c(at("big.c")), "-o", at("big.o")])]
+    if shutil.which("clang++"):
+        plans.append(("clang++, 64 KiB", at("clang64.data"), 999, 65528, ["clang++", "-O2", "-c", inputs.templates_cc(at("t.cc")), "-o", at("t.o")]))
+    for _, path, hz, copy, command in plans:
+        if not os.path.exists(path):
+            run(["perf", "record", "-q", "-o", path, "-e", "cpu-clock", "-F", hz, "--call-graph", f"dwarf,{copy}", "--"] + command)
+    return plans
+
+
+def fold(_):
+    rows = []
+    for name, path, _, _, _ in raw_recordings():
+        samples, _ = records(path)
+        cpu, mb = least([OURS, "fold", "-i", path, "--inline"], 5)
+        theirs, their_mb = least(["perf", "script", "--no-inline", "-i", path], 2)
+        rows.append({"what": name, "samples": samples, "ours_us": 1e6 * cpu / samples, "perf_us": 1e6 * theirs / samples, "ratio": theirs / cpu,
+                     "ours_mb": mb, "perf_mb": their_mb})
+    return rows, [("raw stacks of", lambda r: r["what"]), ("samples", lambda r: r["samples"]), ("fold --inline, µs/sample", lambda r: f"{r['ours_us']:.1f}"),
+                  ("perf script --no-inline", lambda r: f"{r['perf_us']:.0f}"), ("perf / ours", lambda r: f"{r['ratio']:.1f}"),
+                  ("peak MB", lambda r: f"{r['ours_mb']:.0f}"), ("perf", lambda r: f"{r['perf_mb']:.0f}")]
+
+
+def report(_):
+    rows = []
+    for name, path, _, _, _ in raw_recordings():
+        samples, _ = records(path)
+        cpu, mb = least([OURS, "report", "-i", path], 3)
+        theirs, their_mb = least(["perf", "report", "--stdio", "--no-inline", "-i", path], 1)
+        rows.append({"what": name, "samples": samples, "ours_s": cpu, "perf_s": theirs, "ratio": theirs / cpu, "ours_mb": mb, "perf_mb": their_mb})
+    return rows, [("raw stacks of", lambda r: r["what"]), ("samples", lambda r: r["samples"]), ("report, CPU s", lambda r: f"{r['ours_s']:.2f}"),
+                  ("perf report --no-inline", lambda r: f"{r['perf_s']:.2f}"), ("perf / ours", lambda r: f"{r['ratio']:.1f}"),
+                  ("peak MB", lambda r: f"{r['ours_mb']:.0f}"), ("perf", lambda r: f"{r['perf_mb']:.0f}")]
+
+
+def samples_curve(_):
+    base, rows = at("base.data"), []
+    command = ["gcc", "-O2", "-c", inputs.big_c(at("big.c")), "-o", at("big.o")]
+    run([OURS, "record", "-q", "-F", "3999", "-o", base, "--"] + command)
+    for times in (1, 10, 100):
+        path = at(f"x{times}.data")
+        subprocess.run([sys.executable, os.path.join(HERE, "multiply.py"), base, path, str(times)], check=True)
+        samples, _ = records(path)
+        tries = 3 if times < 100 else 1
+        row = {"samples": samples, "file_mb": os.path.getsize(path) / 1e6}
+        row["report_s"], row["report_mb"] = least([OURS, "report", "-i", path], tries)
+        row["fold_s"], row["fold_mb"] = least([OURS, "fold", "-i", path], tries)
+        if HAS_PERF and times <= 10:
+            row["perf_s"], row["perf_mb"] = least(["perf", "report", "--stdio", "--no-inline", "-i", path], 1)
+        rows.append(row)
+        os.unlink(path)
+    return rows, [("samples", lambda r: r["samples"]), ("file MB", lambda r: f"{r['file_mb']:.0f}"), ("report, CPU s", lambda r: f"{r['report_s']:.2f}"),
+                  ("µs/sample", lambda r: f"{1e6 * r['report_s'] / r['samples']:.2f}"), ("peak MB", lambda r: f"{r['report_mb']:.0f}"),
+                  ("fold, CPU s", lambda r: f"{r['fold_s']:.2f}"), ("perf report", lambda r: f"{r['perf_s']:.2f}" if "perf_s" in r else "-"),
+                  ("perf peak MB", lambda r: f"{r['perf_mb']:.0f}" if "perf_mb" in r else "-")]
+
+
+def threads_curve(long):
+    counts = [1, 10, 100, 1000] + ([10000] if long else [])
+    return [record_row(f"{n} threads", busy(n, 20, 2), 999, 8192) for n in counts], RECORD_COLUMNS
+
+
+def frames_curve(_):
+    return [record_row(f"{n} frames", busy(2, n, 1.5), 999, 65528) for n in (10, 50, 100, 200, 400)], RECORD_COLUMNS
+
+
+def images_curve(long):
+    rows = []
+    for n in [10, 100] + ([1000] if long else []):
+        folder = inputs.libraries(os.path.join(BUILD, "bench/libraries"), n)
+        row = record_row(f"{n} images", busy(2, 10, 2, folder, n), 999, 8192)
+        cpu, mb = least([OURS, "report", "-i", at("ours.data")], 3)
+        row["report_s"], row["report_mb"] = cpu, mb
+        rows.append(row)
+    return rows, RECORD_COLUMNS + [("report, CPU s", lambda r: f"{r['report_s']:.3f}")]
+
+
+SECTIONS = {
+    "unwind": (unwind, "The walk: stacks made by the benchmark itself; peers unwind the live stack"),
+    "symbols": (symbols, "Names of 5,000 addresses spread over the program's own code"),
+    "record": (record_section, "Recording: CPU of the recorder a sample, unwinding included (perf copies stacks and unwinds later)"),
+    "fold": (fold, "Folded stacks from raw copies that perf recorded"),
+    "report": (report, "Reports of the same recordings"),
+    "samples": (samples_curve, "Growth: samples (one gcc recording, repeated)"),
+    "threads": (threads_curve, "Growth: threads"),
+    "frames": (frames_curve, "Growth: frames a stack"),
+    "images": (images_curve, "Growth: images"),
+}
+
+
+def machine():
+    cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
+    perf = subprocess.run(["perf", "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip() if HAS_PERF else "no perf"
+    gcc = subprocess.run(["gcc", "-dumpfullversion"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+    memory = int(re.search(r"MemTotal:\s*(\d+)", open("/proc/meminfo").read()).group(1)) / 1e6
+    return (f"{cpu.group(1) if cpu else os.uname().machine}, {os.cpu_count()} CPUs, {memory:.0f} GB, Linux {os.uname().release}, gcc {gcc}, {perf}, "
+            f"load {os.getloadavg()[0]:.1f} at the start")
+
+
+def table(rows, columns):
+    lines = ["| " + " | ".join(title.strip() for title, _ in columns) + " |", "|" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(str(text(row)) for _, text in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--only", default=",".join(SECTIONS))
+    parser.add_argument("--keep", action="store_true", help="keep the inputs in build/bench/work")
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    os.makedirs(WORK, exist_ok=True)
+    results["machine"], results["date"] = machine(), datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    results["version"] = subprocess.run([OURS, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+    text = [f"# Figures of `make bench`\n\n{results['version']}, {results['date']}: {results['machine']}.\n\nEvery figure of ours has its peer beside it from "
+            "the same run; times vary from machine to machine, ratios less. CPU time is user + system.\n"]
+    start = time.monotonic()
+    for name, (section, title) in SECTIONS.items():
+        if name not in wanted:
+            continue
+        print(f"== {title}", flush=True)
+        rows, columns = section(options.long)
+        results["sections"][name] = rows
+        text.append(f"## {title}\n\n{table(rows, columns)}\n" if rows else f"## {title}\n\nneeds perf\n")
+        print(table(rows, columns) if rows else "needs perf", flush=True)
+    results["seconds"] = round(time.monotonic() - start)
+    if wanted == list(SECTIONS):
+        with open(os.path.join(HERE, "results.md"), "w") as f:
+            f.write("\n".join(text))
+        with open(os.path.join(HERE, "results.json"), "w") as f:
+            json.dump(results, f, indent=1)
+            f.write("\n")
+        print(f"bench: {results['seconds']} s; bench/results.md and bench/results.json are written")
+    if not options.keep:
+        shutil.rmtree(WORK)
+
+
+main()
