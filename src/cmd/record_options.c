@@ -9,11 +9,13 @@
 #include <strings.h>
 
 #include "proc/procfs.h"
+#include "profile/combs.h"
 #include "record/budget.h"
 
 enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
-	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_REPEAT, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL, OPT_INHERIT, OPT_DRY_RUN,
+	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_REPEAT, OPT_TWO_COMBS, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL,
+	OPT_INHERIT, OPT_DRY_RUN,
 	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR, OPT_SAVE_IMAGES,
 	OPT_NOTHING,
 };
@@ -52,6 +54,8 @@ const struct option record_option_table[] = {
 	{ 0, "min-free", "SIZE", "end cleanly when the disk has this little left (default 512M, or 5% where that is less)", 0, OPT_MIN_FREE, NULL, NULL },
 	{ 0, "max-cpu", "PCT", "of one CPU that the recorder may use (default 25); above it, it samples more coarsely", 0, OPT_MAX_CPU, NULL, NULL },
 	{ 0, "max-loss", "PCT", "CARE, or with --strict status 5, above this loss (default 1)", 0, OPT_MAX_LOSS, NULL, NULL },
+	{ 0, "two-combs", NULL, "the clock at two periods, 2.341046 and 2.606182 ms, whose samples are pooled: the report\ntests whether a loop kept in step with either", 0,
+	  OPT_TWO_COMBS, NULL, NULL },
 	{ 0, "repeat", "N", "run the command N times after a warm-up run, into FILE.1 … FILE.N, and say what the\nruns differ by: for programs shorter than their phases", 0,
 	  OPT_REPEAT, NULL, NULL },
 	{ 0, "strict", NULL, "status 5 when the loss is above --max-loss", 0, OPT_STRICT, NULL, NULL },
@@ -321,6 +325,7 @@ static bool take(struct record_options *options, const struct option_value *valu
 			return false;
 		options->repeat = number;
 		return true;
+	case OPT_TWO_COMBS: options->two_combs = true; return true;
 	case OPT_STRICT: options->strict = true; return true;
 	case OPT_SYMBOLS: session->want_names = !value->negated; return true;
 	case OPT_SAVE_IMAGES: options->save_images = true; return true;
@@ -351,6 +356,29 @@ static bool take(struct record_options *options, const struct option_value *valu
 	}
 }
 
+// The same clock twice, each event with a period of its own.
+static bool make_combs(struct record_options *options, struct err *err)
+{
+	static const uint64_t periods_ns[2] = { COMB_FIRST_NS, COMB_SECOND_NS };
+	struct event_specs *specs = &options->specs;
+	if (!options->session.is_default_rate)
+		return err_set(err, STATUS_USAGE, "--two-combs has its own two periods: leave out -F and -c");
+	char *name = mem_string(specs->items.count > 0 ? specs->items.data[0].name : "cpu-clock");
+	bool good = specs->items.count <= 1 || err_set(err, STATUS_USAGE, "--two-combs samples one clock twice: one -e at most");
+	for (size_t i = specs->items.count; good && i < 2; i++)
+		good = event_specs_parse(specs, name, err);
+	for (size_t i = 0; good && i < 2; i++) {
+		struct event_spec *spec = &specs->items.data[i];
+		if (!spec->is_clock)
+			good = err_set(err, STATUS_USAGE, "--two-combs: %s is no clock; cpu-clock, task-clock", name);
+		spec->has_period = true;
+		spec->period = periods_ns[i];
+		spec->frequency = 0;
+	}
+	free(name);
+	return good;
+}
+
 static bool check_whole(struct record_options *options, struct err *err)
 {
 	struct session_config *session = &options->session;
@@ -363,6 +391,8 @@ static bool check_whole(struct record_options *options, struct err *err)
 		session->mode = CHAIN_FP; // the kernel walks its own stack; there is nothing of user space to unwind
 	if (session->mode == CHAIN_POST)
 		vec_push(&options->warnings, "--unwind post: the file holds copies of stack memory, whatever is in them");
+	if (options->two_combs && !make_combs(options, err))
+		return false;
 	if (options->specs.items.count == 0) {
 		if (!event_specs_parse(&options->specs, "cycles", err))
 			return false;

@@ -189,6 +189,8 @@ static void write_sampling(struct buf *out, const struct report_event *e)
 	if (s->is_clock) {
 		string(out, "kind", "period");
 		number_or_null(out, "period_ns", (double)s->period, s->period > 0);
+		if (s->comb_periods[0] > 0)
+			interval(out, "combs_ns", (struct interval){ (double)s->comb_periods[0], (double)s->comb_periods[1] });
 	} else if (s->is_freq) {
 		string(out, "kind", "frequency");
 		u64(out, "frequency_hz", s->frequency);
@@ -226,6 +228,22 @@ static void write_samples(struct buf *out, const struct report_event *e)
 	number(out, "throttled_seconds", e->throttled_s);
 	boolean(out, "filtered", e->is_filtered);
 	number(out, "before_filter", e->unfiltered);
+	buf_byte(out, '}');
+}
+
+static void write_aliasing(struct buf *out, const struct report_aliasing *a)
+{
+	if (!a->is_tested) {
+		null(out, "aliasing");
+		return;
+	}
+	open_object(out, "aliasing");
+	boolean(out, "suspected", a->is_suspected);
+	interval(out, "samples", (struct interval){ a->samples[0], a->samples[1] });
+	number(out, "chi2", a->chi2);
+	number(out, "df", a->df);
+	number(out, "p", a->p);
+	number(out, "detectable", a->detectable);
 	buf_byte(out, '}');
 }
 
@@ -378,6 +396,7 @@ static void write_event(struct buf *out, const struct report *r, const struct re
 	number(out, "multiplexed", e->multiplexed);
 	string(out, "verdict", verdict_name(e->verdict));
 	write_samples(out, e);
+	write_aliasing(out, &e->aliasing);
 	write_stacks(out, e);
 	open_object(out, "overhead");
 	number_or_null(out, "recorder_cpu_seconds", e->recorder_cpu_s, e->recorder_cpu_s > 0);

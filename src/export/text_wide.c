@@ -17,7 +17,10 @@ static void write_title(struct text *t)
 	text_target(t);
 	buf_string(t->out, "  event ");
 	text_name(t->out, e->name, 40);
-	if (e->source->is_clock && e->source->period > 0)
+	if (e->source->comb_periods[0] > 0)
+		buf_printf(t->out, "  period %.6f + %.6f ms (%.0f Hz)", (double)e->source->comb_periods[0] / 1e6, (double)e->source->comb_periods[1] / 1e6,
+		           1e9 / (double)e->source->period);
+	else if (e->source->is_clock && e->source->period > 0)
 		buf_printf(t->out, "  period %.6f ms (%.0f Hz)", (double)e->source->period / 1e6, 1e9 / (double)e->source->period);
 	else if (e->source->is_freq)
 		buf_printf(t->out, "  %llu Hz", (unsigned long long)e->source->frequency);
@@ -90,13 +93,29 @@ static void write_samples(struct text *t)
 	}
 }
 
+static void write_combs(struct text *t, const struct report_aliasing *a)
+{
+	buf_string(t->out, a->is_suspected ? "ALIASING SUSPECTED: two combs (" : "two combs (");
+	text_count(t->out, a->samples[0]);
+	buf_string(t->out, " + ");
+	text_count(t->out, a->samples[1]);
+	buf_printf(t->out, a->is_suspected ? " samples) differ: chi2 p = %.1g" : " samples) agree: chi2 p = %.2g", a->p);
+	if (a->is_suspected)
+		buf_byte(t->out, '\n');
+	else
+		buf_printf(t->out, "; an error above %.1f pp would have shown\n", ceil_to(100 * a->detectable, 1));
+}
+
 static void write_loss(struct text *t)
 {
 	const struct report_event *e = t->event;
 	bool resonates = false;
 	for (size_t i = 0; i < e->caveats.count; i++)
 		resonates |= e->caveats.data[i].code == CAVEAT_RESONANCE;
-	if (e->source->is_clock) {
+	if (e->aliasing.is_tested) {
+		head(t, "aliasing");
+		write_combs(t, &e->aliasing);
+	} else if (e->source->is_clock) {
 		head(t, "aliasing");
 		buf_string(t->out, resonates ? "period is a simple multiple of 1 ms: locked loops are mis-measured\n"
 		           : "period resonates with none of the usual loop periods (1-100 ms); others not tested\n");
@@ -174,7 +193,10 @@ static void write_row(struct text *t, const struct report_row *row)
 		buf_printf(t->out, "%-18s", "run only");
 	else
 		write_bracket(t, m->workload, decimals, text_mark(row));
-	write_bracket(t, m->run, decimals, "");
+	if ((row->flags & ROW_ALIASING) != 0)
+		buf_printf(t->out, "%-18s", "-"); // the run interval takes the clock for independent of the program
+	else
+		write_bracket(t, m->run, decimals, "");
 	if (e->is_lossy)
 		write_bracket(t, m->worst_case, decimals, "");
 	double cut = row->total.truncated_elsewhere;

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "load/loader.h"
 #include "load/text.h"
+#include "profile/combs.h"
 
 enum {
 	QUEUE_BYTES_MOST = 128 << 20,
@@ -428,6 +429,8 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	bool good = replay(loader, err);
 	if (good)
 		finish(loader);
+	if (good)
+		profile_pool_combs(profile);
 	if (good && options->sink != NULL)
 		options->sink->finish(options->sink->context, reader, profile);
 	release(loader);

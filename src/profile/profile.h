@@ -57,6 +57,7 @@ struct profile_sample {
 	uint32_t stack;    // node of the leaf; PROFILE_NONE: no frame at all
 	uint8_t end;       // enum unwind_end
 	uint8_t splice;    // enum splice
+	uint8_t comb;      // of two pooled combs (profile/combs.h): 0 or 1
 	bool is_kernel;    // the leaf is in the kernel
 	bool is_idle;      // pid 0
 };
@@ -82,6 +83,7 @@ struct profile_event {
 	uint64_t expected;          // round(value or running / period), summed over CPUs; valid when can_expect
 	bool can_expect;
 	uint64_t attr_type, attr_config;
+	uint64_t comb_periods[2];   // of two combs pooled into this event; else 0
 };
 
 struct profile_meta { // intern ids; 0 unknown

@@ -14,6 +14,7 @@ struct build {
 	struct tally tally;
 	struct tie *ties;                     // by row of the tally; NULL: no loss, or none that can be placed
 	double confidence;                    // of a row's intervals: all rows share the error with `simultaneous`
+	bool *aliased;                        // by row of the tally, where aliasing is suspected; else NULL
 	bool off[TALLY_BLOCKS];               // blocks of time in which a multiplexed event never ran
 };
 // The loss and a row: BH-adjusted p of the test in windows with loss against those without, and the share if loss struck each window alike.
@@ -27,6 +28,8 @@ bool build_counts_loss(const struct build *b, const struct profile_loss *loss);
 void account_event(struct build *b);
 // Where the loss lies: worst second, span, burst test, and which rows it is tied to. After the tally, before the rows.
 void place_losses(struct build *b);
+// Whether two combs agree.
+void test_aliasing(struct build *b);
 // Rows with measures and intervals, sorted, ranked (sections 1, 2, 4, 7).
 void build_rows(struct build *b);
 // Caveats and verdict.

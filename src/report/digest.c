@@ -164,7 +164,7 @@ static void add_inlined(struct digest *digest, const struct profile *p, uint32_t
 	for (size_t i = 0; i < p->samples.count; i++) {
 		const struct profile_sample *s = &p->samples.data[i];
 		if (s->event == event && !s->is_idle && s->stack != PROFILE_NONE)
-			leaves[p->nodes.data[s->stack].frame]++;
+			leaves[p->nodes.data[s->stack].frame] += (double)profile_sample_count(p, s);
 	}
 	for (size_t f = 0; f < p->frames.count; f++) {
 		const struct profile_frame *frame = &p->frames.data[f];
@@ -203,7 +203,7 @@ static void fill_blocks(struct digest *digest, const struct report *report, cons
 		if (s->event != event || s->is_idle || s->time_ns < report->from_ns)
 			continue;
 		size_t block = (size_t)((double)(s->time_ns - report->from_ns) / length);
-		digest->block_n[block < DIGEST_BLOCKS ? block : DIGEST_BLOCKS - 1]++;
+		digest->block_n[block < DIGEST_BLOCKS ? block : DIGEST_BLOCKS - 1] += (double)profile_sample_count(p, s);
 	}
 }
 

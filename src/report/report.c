@@ -119,6 +119,7 @@ static void build_event(struct report *r, uint32_t id)
 	tally_sort_cells(&b.tally);
 	account_event(&b);
 	place_losses(&b);
+	test_aliasing(&b);
 	build_rows(&b);
 	judge_event(&b);
 	choose_rows(&b);
@@ -128,6 +129,7 @@ static void build_event(struct report *r, uint32_t id)
 	if (event->source->is_sampling && event->verdict > r->verdict)
 		r->verdict = event->verdict;
 	free(b.ties);
+	free(b.aliased);
 	tally_release(&b.tally);
 }
 

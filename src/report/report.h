@@ -88,6 +88,9 @@ const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
 const char *verdict_name(enum verdict verdict); // "sound", "care", "no_ranking"
 struct report_caveat { enum caveat_code code; const char *text; double value; bool is_care; }; // is_care: makes the verdict CARE
 
+// Two combs held against each other; is_tested false: there is but one.
+struct report_aliasing { bool is_tested, is_suspected; double chi2, df, p, detectable, samples[2]; };
+
 struct report_event {
 	const char *name;
 	const struct profile_event *source;
@@ -120,6 +123,7 @@ struct report_event {
 	double loss_windows_p;        // burst test, -1: not applicable
 	double interval_confidence;   // of each row's intervals: 1 - alpha / M with `simultaneous`
 	size_t blocks_off;            // of the 20, those in which a multiplexed event never ran
+	struct report_aliasing aliasing;
 	const char *tied_to;          // function(s) that loss is tied to, or NULL
 	double tied_q;
 };

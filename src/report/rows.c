@@ -161,6 +161,11 @@ static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 		measure(b, &from->total, total, cut, &row->total);
 	if (b->ties != NULL)
 		tie_row(b, &b->ties[id], b->options->children ? &row->total : &row->self);
+	if (b->aliased != NULL && b->aliased[id]) {
+		row->self.flags |= ROW_ALIASING;
+		row->total.flags |= ROW_ALIASING;
+		row->self.supported = row->total.supported = false;
+	}
 	row->flags = b->options->children ? row->total.flags : row->self.flags;
 	choose_shown(b, row);
 }

@@ -345,11 +345,13 @@ static void count_sample(struct tally *t, const struct profile_sample *sample, s
 	t->weight += weight;
 	t->weight_squares += weight * weight;
 	t->samples += count;
+	t->second_comb += sample->comb != 0 ? count : 0;
 	const struct tally_set *set = &t->sets.data[id];
 	struct tally_row *self = &t->rows.data[set->self_row];
 	double *denominator = !set->is_resolved ? &t->unresolved : sample->is_kernel ? &t->kernel : &t->user;
 	*denominator += weight;
 	self->samples += count;
+	self->second_comb += sample->comb != 0 ? count : 0;
 	if (sample->is_kernel)
 		self->kernel += weight;
 	else

@@ -37,6 +37,7 @@ struct tally_row {
 	uint32_t entry, context;
 	struct tally_count self, total;
 	uint64_t samples;        // of self
+	uint64_t second_comb;    // those of them that are the second comb's
 	double cut;              // weight of samples with an incomplete stack that show the row
 	double user, kernel;     // of self
 };
@@ -62,6 +63,7 @@ struct tally {
 	double n[TALLY_BLOCKS];  // weight by block
 	double weight, weight_squares;
 	uint64_t samples;        // kept, idle ones not among them unless asked for
+	uint64_t second_comb;    // of samples, the second comb's
 	uint64_t idle_samples, warm_up_samples;
 	double idle_weight;
 	double user, kernel, unresolved; // weights by the innermost frame; they add up to `weight`

@@ -137,8 +137,10 @@ static void judge_rows(struct build *b)
 		ADD(b, CAVEAT_FEW_VISITS, (double)visits, VERDICT_CARE, "too few visits (%llu)", (unsigned long long)visits);
 	if ((flags & ROW_TREND) != 0)
 		ADD(b, CAVEAT_TREND, 0, VERDICT_CARE, "share drifts during the recording; interval is a lower bound");
-	if ((flags & ROW_ALIASING) != 0)
-		ADD(b, CAVEAT_RESONANCE, 0, VERDICT_CARE, "aliasing suspected");
+	const struct report_aliasing *a = &b->event->aliasing;
+	if (a->is_suspected)
+		ADD(b, CAVEAT_RESONANCE, a->p, VERDICT_CARE, "aliasing suspected: two combs of %.0f and %.0f samples differ (chi2 p = %.1g)", a->samples[0],
+		    a->samples[1], a->p);
 	judge_ties(b, (flags & ROW_TIED_LOSS) != 0 ? VERDICT_CARE : VERDICT_SOUND);
 }
 
@@ -163,7 +165,7 @@ static void judge_recording(struct build *b)
 	bool is_first = b->report->events.count == 1; // what holds for the whole recording is said once
 	if (is_first && meta->cut_off)
 		ADD(b, CAVEAT_CUT_OFF, 1, VERDICT_SOUND, "recording was cut off");
-	if (e->source->is_clock && e->source->period > 0 && resonates((double)e->source->period / 1e6))
+	if (e->source->is_clock && e->source->period > 0 && e->source->comb_periods[0] == 0 && resonates((double)e->source->period / 1e6))
 		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND,
 		    "period is a simple multiple of 1 ms: locked loops are mis-measured");
 	for (size_t i = 0; is_first && i < meta->caveats.count; i++) {
