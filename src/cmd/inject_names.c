@@ -39,7 +39,9 @@ static int by_place(const void *a, const void *b)
 	const struct place *x = a, *y = b;
 	if (x->dso != y->dso)
 		return x->dso < y->dso ? -1 : 1;
-	return x->image_addr < y->image_addr ? -1 : x->image_addr > y->image_addr;
+	if (x->image_addr != y->image_addr)
+		return x->image_addr < y->image_addr ? -1 : 1;
+	return x->frame < y->frame ? -1 : x->frame > y->frame; // first the one that has the symbol's own name (load/folded.c)
 }
 
 static const char *text_or_null(const struct profile *profile, uint32_t id)
@@ -73,10 +75,14 @@ void inject_names(struct names *names, const struct profile *p)
 	if (places.count > 0)
 		qsort(places.data, places.count, sizeof(*places.data), by_place);
 	struct name_image *to = NULL;
+	uint32_t *images = mem_zero(p->dsos.count + 1, sizeof(*images));
+	for (size_t i = 0; i < p->dsos.count; i++)
+		images[i] = PROFILE_NONE;
 	for (size_t i = 0; i < places.count; i++) {
 		const struct place *place = &places.data[i];
 		const struct profile_dso *dso = &p->dsos.data[place->dso];
 		if (i == 0 || place->dso != places.data[i - 1].dso) {
+			images[place->dso] = (uint32_t)names->images.count;
 			to = vec_add(&names->images);
 			to->path = profile_text(p, dso->path);
 			to->kind = dso->kind;
@@ -87,5 +93,7 @@ void inject_names(struct names *names, const struct profile *p)
 		}
 		add_addr(to, p, &p->frames.data[place->frame]);
 	}
+	inject_folded(names, p, images);
+	free(images);
 	vec_release(&places);
 }

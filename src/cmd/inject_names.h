@@ -12,4 +12,7 @@ void inject_say(struct names *names, const char *format, ...) __attribute__((for
 // The functions of every address in the profile that has a name. Strings are borrowed from the profile.
 void inject_names(struct names *names, const struct profile *profile);
 
+// What of them shares its code with others: aliases and calls. images[dso of the profile]: index among the names, or PROFILE_NONE.
+void inject_folded(struct names *names, const struct profile *profile, const uint32_t *images);
+
 #endif

@@ -4,7 +4,7 @@
 # from the recording alone and in recordings of perf's; and where none tells, the report says what the name stands for.
 . "$(dirname "$0")/tap.sh"
 CC=${CC:-gcc}
-names='gcc, DWARF 5|gcc, DWARF 4|stripped, debuglink|clang, lld|without the program|fold|no debug information|perf'
+names='gcc, DWARF 5|gcc, DWARF 4|stripped, debuglink|clang, lld|without the program|fold|no debug information|perf|inject'
 if ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
 	IFS='|'
 	for name in $names; do skip "this host cannot record, or has no compiler" "$name"; done
@@ -77,8 +77,12 @@ if build five "$CC" -gdwarf-5; then
 		'its code is also that of (old|new)_way' "no debug information: --explain says so"
 	if perf record -q -F 800 -e cpu-clock --call-graph dwarf,4096 -o perf.data ./five.full >/dev/null 2>&1; then
 		is "$(shares perf.data)" "each its own" "perf's recording: each function has its own samples"
+		"$perfsample" inject -i perf.data -o injected.data >/dev/null 2>&1
+		mv five.full elsewhere
+		is "$(shares injected.data)" "each its own" "inject: and in what it makes of that, without the program"
 	else
 		skip "perf does not record here" "perf's recording"
+		skip "perf does not record here" "inject"
 	fi
 else
 	skip "this compiler does not fold" "gcc"
