@@ -122,11 +122,16 @@ void json_put_shown(struct buf *out, const char *key, const char *text)
 
 void json_put_name(struct buf *out, const char *key, const char *text)
 {
+	json_put_name_as(out, key, key, text);
+}
+
+void json_put_name_as(struct buf *out, const char *key, const char *hex_key, const char *text)
+{
 	size_t length = strlen(text);
 	json_put_text(out, key, text);
 	if (utf8_is_valid(text, length))
 		return;
-	buf_printf(out, ",\"%s_hex\":\"", key);
+	buf_printf(out, ",\"%s_hex\":\"", hex_key);
 	for (size_t i = 0; i < length; i++)
 		buf_printf(out, "%02x", (uint8_t)text[i]);
 	buf_byte(out, '"');

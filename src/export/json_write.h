@@ -25,5 +25,7 @@ void json_put_text(struct buf *out, const char *key, const char *text); // valid
 void json_put_shown(struct buf *out, const char *key, const char *text);
 // Another's name for programs: repaired where it is not UTF-8, and then what it really was in hex beside it, as "KEY_hex".
 void json_put_name(struct buf *out, const char *key, const char *text);
+// With the hex as "HEX_KEY_hex".
+void json_put_name_as(struct buf *out, const char *key, const char *hex_key, const char *text);
 
 #endif
