@@ -71,6 +71,9 @@ static uint8_t kind_of(const struct go_table *table, uint32_t function)
 	uint8_t flag = bytes_u8(&flag_at);
 	if (at.bad || flag_at.bad)
 		return RULE_NONE;
+	// Go looks no further than its signal handler's first frame; above it is the kernel's signal frame, and what was interrupted.
+	if (is_named(table, name, "runtime.sigtramp") || is_named(table, name, "runtime.cgoSigtramp"))
+		return RULE_NONE;
 	if ((flag & FLAG_TOPFRAME) != 0)
 		return RULE_ROOT;
 	if ((flag & FLAG_SPWRITE) == 0)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/debug_unwind.h"
 #include "report/vectors.h"
 
 enum { MAX_VECTORS_BYTES = 64 << 20, OPTION_TOLERANCE = 1 };
@@ -73,8 +74,10 @@ static int run(int argc, char **argv)
 	while (option_next(&parser, &value, &err))
 		if (value.id == OPTION_TOLERANCE && !value_double(value.value, 0, 1, value.spelled, &tolerance, &err))
 			break;
+	if (err.status == STATUS_OK && parser.next + 2 == argc && strcmp(argv[parser.next], "unwind") == 0)
+		return debug_unwind(argv[parser.next + 1]);
 	if (err.status == STATUS_OK && (parser.next + 1 >= argc || strcmp(argv[parser.next], "vectors") != 0))
-		err_set(&err, STATUS_USAGE, "expected: debug vectors FILE.tsv…");
+		err_set(&err, STATUS_USAGE, "expected: debug vectors FILE.tsv…, or debug unwind FILE");
 	if (err.status != STATUS_OK) {
 		log_error("%s", err.text);
 		return (int)err.status;
@@ -87,14 +90,16 @@ static int run(int argc, char **argv)
 	return status;
 }
 
-static const char *const usages[] = { "perfsample debug vectors [--tolerance REL] FILE.tsv…", NULL };
+static const char *const usages[] = { "perfsample debug vectors [--tolerance REL] FILE.tsv…", "perfsample debug unwind FILE", NULL };
 
 const struct command command_debug = {
 	.name = "debug",
 	.summary = "check the program itself",
 	.usages = usages,
 	.description = "vectors: recomputes tables of statistical test vectors (TSV, one header line) and says how far each is off. "
-	               "Status 1 when a cell differs by more than the tolerance.",
+	               "Status 1 when a cell differs by more than the tolerance.\n"
+	               "unwind: unwinds the stack copies of a recording (perf's, or --unwind post) with our unwinder and with libunwind: how often they "
+	               "agree, an example of each kind of difference, time per frame, why stacks end.",
 	.options = options,
 	.run = run,
 	.is_hidden = true,

@@ -75,6 +75,11 @@ bool select_take(struct selection *s, const struct option_value *value, struct e
 		vec_push(&s->debug_dirs, NULL);
 		s->load.debug_dirs = s->debug_dirs.data;
 		return true;
+	case SELECT_UNWINDER:
+		s->load.libunwind = strcmp(value->value, "libunwind") == 0;
+		if (!s->load.libunwind && strcmp(value->value, "own") != 0)
+			return err_set(err, STATUS_USAGE, "--unwinder %s: expected own or libunwind", value->value);
+		return true;
 	case SELECT_JOBS:
 		if (!value_u64(value->value, 1, 1024, value->spelled, &jobs, err))
 			return false;

@@ -11,6 +11,7 @@
 enum select_id {
 	SELECT_INPUT = 1000, SELECT_SALVAGE, SELECT_INLINE, SELECT_DEMANGLE, SELECT_SYMFS, SELECT_JOBS, SELECT_COMMS, SELECT_DSOS, SELECT_SYMBOLS,
 	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE, SELECT_CACHE, SELECT_DEBUG_DIR,
+	SELECT_UNWINDER,
 };
 
 // From which recording, and how names are found.
@@ -24,6 +25,7 @@ enum select_id {
 	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, \
 	  SELECT_CACHE, NULL, NULL }, \
 	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
+	{ 0, "unwinder", "NAME", "what unwinds raw stacks: own (the default) or libunwind", OPTION_EXPERT, SELECT_UNWINDER, NULL, "own|libunwind" }, \
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL }
 // Which of its samples.
 #define SELECT_SAMPLE_OPTIONS \

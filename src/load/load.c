@@ -401,6 +401,7 @@ static void release(struct loader *loader)
 		vec_release(&loader->recent[i].frames);
 		vec_release(&loader->recent[i].nodes);
 	}
+	libunwind_free(loader->libunwind);
 	free(loader->chain.frames);
 	free(loader);
 }
@@ -426,7 +427,8 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
 	images_init(&loader->images, &where);
 	jit_init(&loader->jit);
-	bool good = replay(loader, err);
+	bool wants_peer = options->libunwind || options->compare != NULL;
+	bool good = (!wants_peer || libunwind_new(&loader->libunwind, err)) && replay(loader, err);
 	if (good)
 		finish(loader);
 	if (good)

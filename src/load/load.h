@@ -19,6 +19,17 @@ struct load_sink {
 	void (*finish)(void *context, struct reader *reader, const struct profile *profile); // all was handed on; names are known
 };
 
+// Who compares two unwinders on a recording's raw stacks (debug unwind).
+struct unwind_input;
+struct load_compare {
+	void *context;
+	// One stack by both; the input holds while the call lasts.
+	void (*stack)(void *context, const struct record *record, const struct unwind_input *input, const struct unwind_stack *ours,
+	              const struct unwind_stack *theirs);
+	// CPU time that each took for some stacks, which were read once before.
+	void (*time)(void *context, uint64_t ours_ns, uint64_t theirs_ns);
+};
+
 struct load_options {
 	const char *input;   // path, or "-"
 	bool salvage;
@@ -30,6 +41,8 @@ struct load_options {
 	double symbol_time_s; // 0: no limit
 	bool no_cache;        // keep no decompressed debug sections on disk
 	const struct load_sink *sink; // NULL: none
+	bool libunwind;       // unwinds raw stacks, in our unwinder's stead
+	const struct load_compare *compare; // both unwind, ours counts; NULL: none
 	bool no_lines;        // names alone: folded stacks need no lines
 };
 // What the commands' defaults are.

@@ -14,6 +14,7 @@
 #include "proc/space.h"
 #include "profile/profile.h"
 #include "symbols/symbolizer.h"
+#include "unwind/libunwind_backend.h"
 
 // A stack that the kernel made by frame pointers, without a note of ours: whether it reached its root is told by its names, so
 // samples carry this until those are known.
@@ -48,6 +49,7 @@ struct loader {
 	struct account account;
 	struct images images;
 	struct raw raw;
+	struct libunwind *libunwind; // NULL: not wanted
 	struct jit jit;
 	struct chain chain;
 	VEC(uint32_t) events;    // reader's event -> profile's; PROFILE_NONE: a side-band event

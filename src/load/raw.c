@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "load/loader.h"
@@ -21,6 +22,7 @@ enum {
 struct raw_worker {
 	struct loader *loader;
 	struct unwinder *unwinder;
+	struct libunwind *libunwind;       // NULL: not wanted
 	VEC(struct unwind_image *) images; // by dso id; compiled rules are one thread's own
 	VEC(uint8_t) image_tried;
 	VEC(struct frame) frames;          // of all jobs of this batch, one after another
@@ -69,24 +71,71 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	return out;
 }
 
-static void unwind_job(struct raw_worker *worker, struct raw_job *job)
+static struct unwind_input input_of(struct raw_worker *worker, const struct raw_job *job)
 {
 	const struct record_sample *sample = &job->queued->record.sample;
 	worker->machine = job->machine;
 	worker->maps = job->maps;
-	vec_reserve(&worker->frames, UNWIND_MAX_FRAMES);
-	struct unwind_input input = {
+	return (struct unwind_input){
 		.machine = job->machine, .regs = sample->user.words, .regs_mask = sample->user.mask, .stack = sample->stack.bytes,
 		.stack_size = sample->stack.bytes != NULL ? sample->stack.dyn_size : 0, .generation = job->maps->generation, .map = map_at,
 		.map_context = worker,
 	};
+}
+
+static void unwind_job(struct raw_worker *worker, struct raw_job *job)
+{
+	vec_reserve(&worker->frames, UNWIND_MAX_FRAMES);
+	struct unwind_input input = input_of(worker, job);
 	struct unwind_stack out = { .frames = worker->frames.data + worker->frames.count, .capacity = UNWIND_MAX_FRAMES };
-	unwind_stack(worker->unwinder, &input, &out);
+	if (worker->libunwind != NULL && worker->loader->options->libunwind)
+		libunwind_stack(worker->libunwind, &input, &out);
+	else
+		unwind_stack(worker->unwinder, &input, &out);
 	job->worker = worker;
 	job->first = worker->frames.count;
 	job->count = out.count;
 	job->end = out.end;
 	worker->frames.count += out.count;
+}
+
+// ---------------------------------------------------------------- two unwinders
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+// Each for all stacks at hand, so that reading the clock does not count. Ours goes over them once before: rules and stacks are warm for both.
+static void compare_jobs(struct loader *loader)
+{
+	struct raw *raw = &loader->raw;
+	struct raw_worker *worker = &raw->workers[0];
+	const struct load_compare *compare = loader->options->compare;
+	struct frame *frames = mem_zero(UNWIND_MAX_FRAMES, sizeof(*frames));
+	uint64_t times[3];
+	for (int pass = 0; pass < 2; pass++) {
+		worker->frames.count = 0;
+		times[0] = cpu_ns();
+		for (size_t i = 0; i < raw->jobs.count; i++)
+			unwind_job(worker, &raw->jobs.data[i]);
+		times[1] = cpu_ns();
+	}
+	for (int pass = 0; pass < 2; pass++) {
+		times[2] = cpu_ns();
+		for (size_t i = 0; i < raw->jobs.count; i++) {
+			struct unwind_input input = input_of(worker, &raw->jobs.data[i]);
+			struct unwind_stack theirs = { .frames = frames, .capacity = UNWIND_MAX_FRAMES };
+			libunwind_stack(worker->libunwind, &input, &theirs);
+			const struct raw_job *job = &raw->jobs.data[i];
+			struct unwind_stack ours = { .frames = worker->frames.data + job->first, .count = job->count, .end = job->end };
+			if (pass == 0)
+				compare->stack(compare->context, &job->queued->record, &input, &ours, &theirs);
+		}
+	}
+	compare->time(compare->context, times[1] - times[0], cpu_ns() - times[2]);
+	free(frames);
 }
 
 static void *work(void *argument)
@@ -105,7 +154,7 @@ static void *work(void *argument)
 static void start_workers(struct loader *loader)
 {
 	// Unwinding is about a quarter of the whole, the rest goes in order: two threads took a fifth more CPU and were no sooner done.
-	unsigned count = loader->options->jobs > 0 ? loader->options->jobs : 1;
+	unsigned count = loader->options->jobs > 0 && loader->libunwind == NULL ? loader->options->jobs : 1;
 	if (count > WORKERS_MOST)
 		count = WORKERS_MOST;
 	loader->raw.workers = mem_zero(count, sizeof(*loader->raw.workers));
@@ -113,6 +162,7 @@ static void start_workers(struct loader *loader)
 	for (unsigned i = 0; i < count; i++) {
 		loader->raw.workers[i].loader = loader;
 		loader->raw.workers[i].unwinder = unwinder_new();
+		loader->raw.workers[i].libunwind = i == 0 ? loader->libunwind : NULL;
 	}
 }
 
@@ -164,7 +214,10 @@ void raw_flush(struct loader *loader)
 		return;
 	if (raw->workers == NULL)
 		start_workers(loader);
-	run_jobs(loader);
+	if (loader->options->compare != NULL && loader->libunwind != NULL)
+		compare_jobs(loader);
+	else
+		run_jobs(loader);
 	for (size_t i = 0; i < raw->jobs.count; i++)
 		finish_job(loader, &raw->jobs.data[i]);
 	raw->done += raw->jobs.count;

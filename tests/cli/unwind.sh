@@ -282,5 +282,29 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 else
 	skip "stacks beyond the kernel's cap" "no root, no real-time priority, or no gcc"
 fi
+# libunwind over the same stack copies.
+if "$ps" debug unwind "$dir/perf.data" 2>&1 | grep -q '^perfsample: libunwind:'; then
+	skip "libunwind beside ours" "no libunwind"
+elif command -v gcc >/dev/null; then
+	yes 'struct s { int a[9]; }; int f(struct s *p, int n) { int t = 0; for (int i = 0; i < n; i++) t += p->a[i % 9] * f(p, n - 1); return t; }' |
+		head -400 | awk '{ gsub(/ f\(struct/, " f" NR "(struct"); gsub(/\* f\(/, "* f" NR "("); gsub(/struct s/, "struct s" NR); print }' >"$dir/many.c"
+	rec --unwind post -F 3000 gcc -O2 -c -o many.o many.c
+	"$ps" debug unwind "$dir/perf.data" >"$dir/both" 2>>"$dir/err"
+	awk '/^stacks with/ { n = $4 } /^libunwind completes/ { c = $3; same = $9 } END { exit !(n > 100 && c > 0.8 * n && same >= 0.999 * c) }' "$dir/both"
+	ok $? "gcc: frames as libunwind's wherever that completes: $(sed -n 2p "$dir/both")"
+	awk '/^ours / { a = $2 } /^libunwind .*ns a frame/ { b = $2 } END { exit !(a > 0 && b > 3 * a) }' "$dir/both"
+	ok $? "and more than three times as fast"
+	"$ps" fold -i "$dir/perf.data" >"$dir/own" 2>>"$dir/err"
+	"$ps" fold -i "$dir/perf.data" --unwinder libunwind >"$dir/peer" 2>>"$dir/err"
+	python3 - "$dir/own" "$dir/peer" <<'P'
+import sys
+own, peer = (set(l for l in open(f) if ";[" not in l.split(";main")[0]) for f in sys.argv[1:])
+sys.exit(0 if len(own) > 20 and len(peer - own) <= 0.01 * len(own) else 1)
+P
+	ok $? "fold --unwinder libunwind"
+	"$ps" fold -i "$dir/perf.data" --unwinder other >/dev/null 2>"$dir/err"
+	[ $? -eq 2 ] && grep -q 'expected own or libunwind' "$dir/err"
+	ok $? "any other is refused"
+fi
 echo "1..$n"
 exit $failed

@@ -121,16 +121,16 @@ static void test_debug_frame(void)
 // MAGIC 0xfffffff0 is Go 1.18's, 0xfffffff1 Go 1.20's, with a word more per function.
 static const char go_source[] =
 	".text\n"
-	"text: .skip 16, 0x90\n.skip 16, 0x90\n.skip 16, 0x90\n.skip 16, 0x90\n"
+	"text: .skip 32, 0x90\n.skip 16, 0x90\n.skip 16, 0x90\n.skip 16, 0x90\n"
 	".section .gopclntab, \"a\", @progbits\n"
 	"tab: .long MAGIC\n.byte 0, 0, 1, 8\n"
 	".quad COUNT, 1, text, names - tab, 0, 0, 0, functab - tab\n"
-	"names: n0: .asciz \"runtime.goexit\"\nn1: .asciz \"runtime.systemstack\"\nn2: .asciz \"runtime.mcall\"\nn3: .asciz \"main.plain\"\n"
-	"functab: .long 0, f0 - functab, 16, f1 - functab, 32, f2 - functab, 48, f3 - functab, 64\n"
+	"names: n0: .asciz \"runtime.goexit\"\nn1: .asciz \"runtime.systemstack\"\nn2: .asciz \"runtime.mcall\"\nn3: .asciz \"main.plain\"\nn4: .asciz \"runtime.sigtramp\"\n"
+	"functab: .long 0, f0 - functab, 16, f1 - functab, 32, f2 - functab, 48, f3 - functab, 64, f4 - functab, 80\n"
 	".macro func label, name, flag\n"
 	"\\label: .long 0, \\name - names, 0, 0, 0, 0, 0, 0, 0\n.ifdef NEWER\n.long 0\n.endif\n.byte 0, \\flag, 0, 0\n"
 	".endm\n"
-	"func f0, n0, 5\nfunc f1, n1, 6\nfunc f2, n2, 6\nfunc f3, n3, 4\n";
+	"func f0, n0, 5\nfunc f1, n1, 6\nfunc f2, n2, 6\nfunc f3, n3, 4\nfunc f4, n4, 5\n";
 
 static struct unwind_image *go_image(const char *magic, const char *count, bool is_newer)
 {
@@ -142,14 +142,14 @@ static struct unwind_image *go_image(const char *magic, const char *count, bool 
 
 static void test_go_version(const char *what, const char *magic, bool is_newer)
 {
-	static const uint8_t wanted[4] = { RULE_ROOT, RULE_ROOT | RULE_ELSEWHERE, RULE_ROOT, RULE_NONE };
-	struct unwind_image *image = go_image(magic, "4", is_newer);
+	static const uint8_t wanted[5] = { RULE_ROOT, RULE_ROOT | RULE_ELSEWHERE, RULE_ROOT, RULE_NONE, RULE_NONE };
+	struct unwind_image *image = go_image(magic, "5", is_newer);
 	unsigned right = 0;
 
-	for (unsigned i = 0; image != NULL && i < 64; i++)
+	for (unsigned i = 0; image != NULL && i < 80; i++)
 		right += rule_table_stop(image, 0x401000 + i).kind == wanted[i / 16];
-	ok(right == 64, "%s: goexit and mcall are the outermost, systemstack goes on elsewhere, the rest is plain (%u of 64 addresses)", what, right);
-	ok(image != NULL && rule_table_stop(image, 0x400fff).kind == RULE_NONE && rule_table_stop(image, 0x401040).kind == RULE_NONE &&
+	ok(right == 80, "%s: goexit and mcall are the outermost, systemstack goes on elsewhere, the rest is plain (%u of 80 addresses)", what, right);
+	ok(image != NULL && rule_table_stop(image, 0x400fff).kind == RULE_NONE && rule_table_stop(image, 0x401050).kind == RULE_NONE &&
 	   rule_table_stop(image, 0).kind == RULE_NONE, "%s: nothing outside the functions", what);
 	unwind_image_free(image);
 }
@@ -164,7 +164,7 @@ static void test_go_table(void)
 	test_go_version("Go 1.18", "0xfffffff0", false);
 	test_go_version("Go 1.20", "0xfffffff1", true);
 	static const struct { const char *what, *magic, *count; } broken[] = {
-		{ "an unknown magic", "0xfffffff7", "4" }, { "more functions than the table holds", "0xfffffff0", "4000" },
+		{ "an unknown magic", "0xfffffff7", "5" }, { "more functions than the table holds", "0xfffffff0", "4000" },
 		{ "a count beyond all bounds", "0xfffffff0", "0xffffffffffffffff" },
 	};
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {

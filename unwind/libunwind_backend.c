@@ -1,0 +1,272 @@
+#include "unwind/libunwind_backend.h"
+
+#include <stdlib.h>
+
+#if defined(__x86_64__) && defined(__has_include) && __has_include(<libunwind.h>)
+#include <dlfcn.h>
+#include <elf.h>
+#include <libunwind.h>
+
+#include "unwind/rule_table.h"
+#include "unwind/stack_view.h"
+
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+#define FUNCTIONS(F) \
+	F(create_addr_space) F(destroy_addr_space) F(init_remote) F(step) F(get_reg) F(is_signal_frame) F(flush_cache) F(set_caching_policy)
+
+struct libunwind {
+	void *library;
+#define DECLARE(name) __typeof__(unw_##name) *name;
+	FUNCTIONS(DECLARE)
+	int (*search_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *, unw_proc_info_t *, int, void *);
+	unw_addr_space_t space;
+	uint64_t generation;
+	bool has_generation;
+	// Of the stack at hand.
+	const struct unwind_input *input;
+	const struct unwind_arch *arch;
+	struct stack_view view;
+	// Whose CFI is being read: recordings tell executable mappings alone, and .eh_frame is in none.
+	const struct image *image;
+	uint64_t bias;
+	enum unwind_end missed; // why the last thing asked for was not there; UNWIND_ROOT: nothing was
+};
+
+static struct unwind_map map_of(const struct libunwind *peer, uint64_t addr)
+{
+	struct unwind_map map = peer->input->map(peer->input->map_context, addr);
+	if (addr < map.start || addr >= map.end)
+		map = (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+	return map;
+}
+
+// .eh_frame_hdr: version, three encodings, the address of .eh_frame, the count, the table (LSB 5.0 Core, 10.6.2).
+static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need, void *context)
+{
+	enum { TABLE_AT = 12, DATAREL_SDATA4 = 0x3b, UDATA4 = 3, PCREL_SDATA4 = 0x1b };
+	struct libunwind *peer = context;
+	struct unwind_map map = map_of(peer, ip);
+	struct bytes hdr;
+
+	peer->missed = map.end == 0 ? UNWIND_NO_MAPPING : map.image == NULL ? map.missing : UNWIND_NO_CFI;
+	if (map.image == NULL)
+		return -UNW_ENOINFO;
+	const struct image *image = map.image->image;
+	if (image->eh_frame_hdr_size < TABLE_AT || !image_at_vaddr(image, image->eh_frame_hdr_vaddr, TABLE_AT, &hdr))
+		return -UNW_ENOINFO;
+	if (hdr.at[0] != 1 || hdr.at[1] != PCREL_SDATA4 || hdr.at[2] != UDATA4 || hdr.at[3] != DATAREL_SDATA4)
+		return -UNW_ENOINFO;
+	peer->image = image;
+	peer->bias = map.bias;
+	bytes_skip(&hdr, 8);
+	uint64_t count = bytes_u32(&hdr), base = map.bias + image->eh_frame_hdr_vaddr;
+	unw_dyn_info_t table = {
+		.format = UNW_INFO_FORMAT_REMOTE_TABLE, .start_ip = map.start, .end_ip = map.end,
+		.u.rti = { .segbase = base, .table_data = base + TABLE_AT, .table_len = count * 8 / sizeof(unw_word_t) },
+	};
+	int status = peer->search_table(space, ip, &table, info, need, context);
+	if (status == 0)
+		peer->missed = UNWIND_ROOT;
+	return status;
+}
+
+static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *info, void *context)
+{
+	(void)space, (void)info, (void)context;
+}
+
+static int get_dyn_info_list(unw_addr_space_t space, unw_word_t *out, void *context)
+{
+	(void)space, (void)out, (void)context;
+	return -UNW_ENOINFO;
+}
+
+// Words near a segment's end are asked for whole.
+static bool image_word(const struct image *image, uint64_t vaddr, unw_word_t *value)
+{
+	struct bytes at;
+
+	for (size_t size = 8; image != NULL && size > 0; size--)
+		if (image_at_vaddr(image, vaddr, size, &at)) {
+			uint64_t word = 0;
+			memcpy(&word, at.at, size);
+			*value = word;
+			return true;
+		}
+	return false;
+}
+
+static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value, int write, void *context)
+{
+	struct libunwind *peer = context;
+	uint64_t word, offset = addr - peer->view.start;
+
+	(void)space;
+	if (write)
+		return -UNW_EINVAL;
+	if (offset < peer->view.size && peer->view.size - offset >= 8) {
+		memcpy(&word, peer->view.bytes + offset, 8);
+		*value = word;
+		return 0;
+	}
+	if (image_word(peer->image, addr - peer->bias, value))
+		return 0;
+	struct unwind_map map = map_of(peer, addr);
+	if (map.image != NULL && image_word(map.image->image, addr - map.bias, value))
+		return 0;
+	peer->missed = map.image == NULL ? stack_miss(&peer->view, addr) : UNWIND_BAD_READ;
+	return -UNW_EINVAL;
+}
+
+// libunwind's numbers are DWARF's here.
+static int access_reg(unw_addr_space_t space, unw_regnum_t reg, unw_word_t *value, int write, void *context)
+{
+	struct libunwind *peer = context;
+	const struct unwind_input *input = peer->input;
+
+	(void)space;
+	if (write || reg < 0 || reg >= UNWIND_REGISTERS)
+		return -UNW_EBADREG;
+	unsigned perf = peer->arch->dwarf_to_perf[reg];
+	if (perf >= 64 || (input->regs_mask >> perf & 1) == 0)
+		return -UNW_EBADREG;
+	*value = input->regs[__builtin_popcountll(input->regs_mask & (((uint64_t)1 << perf) - 1))];
+	return 0;
+}
+
+static int access_fpreg(unw_addr_space_t space, unw_regnum_t reg, unw_fpreg_t *value, int write, void *context)
+{
+	(void)space, (void)reg, (void)value, (void)write, (void)context;
+	return -UNW_EBADREG;
+}
+
+static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *context)
+{
+	(void)space, (void)cursor, (void)context;
+	return -UNW_EINVAL;
+}
+
+static int get_proc_name(unw_addr_space_t space, unw_word_t addr, char *name, size_t size, unw_word_t *offset, void *context)
+{
+	(void)space, (void)addr, (void)name, (void)size, (void)offset, (void)context;
+	return -UNW_EINVAL;
+}
+
+bool libunwind_new(struct libunwind **out, struct err *err)
+{
+	struct libunwind *peer = NEW(struct libunwind);
+	bool good = true;
+
+	*out = NULL;
+	peer->library = dlopen("libunwind-x86_64.so.8", RTLD_NOW | RTLD_LOCAL);
+	if (peer->library == NULL) {
+		err_set(err, STATUS_HOST, "libunwind: %s", dlerror());
+		free(peer);
+		return false;
+	}
+#define FIND(name) good = good && (peer->name = (__typeof__(unw_##name) *)dlsym(peer->library, TEXT(unw_##name))) != NULL;
+	FUNCTIONS(FIND)
+	peer->search_table = (__typeof__(peer->search_table))dlsym(peer->library, TEXT(UNW_OBJ(dwarf_search_unwind_table)));
+	unw_accessors_t accessors = {
+		.find_proc_info = find_proc_info, .put_unwind_info = put_unwind_info, .get_dyn_info_list_addr = get_dyn_info_list,
+		.access_mem = access_mem, .access_reg = access_reg, .access_fpreg = access_fpreg, .resume = resume, .get_proc_name = get_proc_name,
+	};
+	if (good && peer->search_table != NULL)
+		peer->space = peer->create_addr_space(&accessors, 0);
+	if (peer->space == NULL) {
+		err_set(err, STATUS_HOST, "libunwind: the library lacks functions that its header has");
+		libunwind_free(peer);
+		return false;
+	}
+	peer->set_caching_policy(peer->space, UNW_CACHE_GLOBAL);
+	*out = peer;
+	return true;
+}
+
+void libunwind_free(struct libunwind *peer)
+{
+	if (peer == NULL)
+		return;
+	if (peer->space != NULL)
+		peer->destroy_addr_space(peer->space);
+	dlclose(peer->library);
+	free(peer);
+}
+
+static bool begin(struct libunwind *peer, const struct unwind_input *input, struct unwind_stack *out, uint64_t *sp)
+{
+	unw_word_t word;
+
+	*out = (struct unwind_stack){ .frames = out->frames, .capacity = out->capacity, .end = UNWIND_UNSUPPORTED };
+	if (input->machine != EM_X86_64)
+		return false;
+	if (!peer->has_generation || peer->generation != input->generation)
+		peer->flush_cache(peer->space, 0, 0);
+	peer->has_generation = true;
+	peer->generation = input->generation;
+	peer->input = input;
+	peer->arch = unwind_arch_for(input->machine);
+	peer->image = NULL;
+	out->end = UNWIND_NO_REGISTERS;
+	if (access_reg(peer->space, peer->arch->dwarf_sp, &word, 0, peer) != 0)
+		return false;
+	*sp = word;
+	peer->view = (struct stack_view){
+		.bytes = input->stack, .start = word, .size = input->stack_size, .top = input->stack_top, .addr_end = peer->arch->addr_end, .word_bytes = 8,
+	};
+	return true;
+}
+
+void libunwind_stack(struct libunwind *peer, const struct unwind_input *input, struct unwind_stack *out)
+{
+	unw_cursor_t cursor;
+	uint64_t sp;
+
+	if (!begin(peer, input, out, &sp) || peer->init_remote(&cursor, peer->space, peer) != 0)
+		return;
+	uint8_t kind = FRAME_LEAF;
+	for (;;) {
+		unw_word_t ip, at;
+		peer->missed = UNWIND_ROOT;
+		if (peer->get_reg(&cursor, UNW_REG_IP, &ip) != 0)
+			break;
+		if (kind != FRAME_LEAF && ip == 0) {
+			out->end = UNWIND_ROOT;
+			break;
+		}
+		out->end = UNWIND_DEPTH_LIMIT;
+		if (out->count == out->capacity)
+			break;
+		out->frames[out->count++] = (struct frame){ .addr = ip, .kind = kind, .via = kind == FRAME_LEAF ? VIA_NONE : VIA_CFI };
+		if (peer->get_reg(&cursor, UNW_REG_SP, &at) == 0)
+			out->last_cfa = at;
+		kind = peer->is_signal_frame(&cursor) > 0 ? FRAME_INTERRUPTED : FRAME_RETURN;
+		int status = peer->step(&cursor);
+		if (status <= 0) {
+			out->end = status == 0 || peer->missed != UNWIND_ROOT ? peer->missed : UNWIND_NO_PROGRESS;
+			break;
+		}
+	}
+}
+
+#else
+
+bool libunwind_new(struct libunwind **out, struct err *err)
+{
+	*out = NULL;
+	return err_set(err, STATUS_HOST, "libunwind: not built in (x86-64, with its header)");
+}
+
+void libunwind_free(struct libunwind *peer)
+{
+	(void)peer;
+}
+
+void libunwind_stack(struct libunwind *peer, const struct unwind_input *input, struct unwind_stack *out)
+{
+	(void)peer, (void)input;
+	*out = (struct unwind_stack){ .frames = out->frames, .capacity = out->capacity, .end = UNWIND_UNSUPPORTED };
+}
+
+#endif
