@@ -137,17 +137,17 @@ struct rec_sample {
 };
 
 // IDENTIFIER IP TID TIME CPU PERIOD CALLCHAIN RAW
-__attribute__((unused)) static void rec_sample(struct buf *out, const struct rec_sample *s)
+__attribute__((unused)) static void rec_sample_of(struct buf *out, const struct rec_sample *s, uint64_t id, uint64_t period)
 {
 	size_t at = rec_start(out, PERF_RECORD_SAMPLE, s->is_kernel ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER);
-	buf_u64(out, REC_IDS[s->cpu % 2]);
+	buf_u64(out, id);
 	buf_u64(out, s->chain_count > 1 ? s->chain[1] : 0);
 	buf_u32(out, s->pid);
 	buf_u32(out, s->tid);
 	buf_u64(out, s->time_ns);
 	buf_u32(out, s->cpu);
 	buf_u32(out, 0);
-	buf_u64(out, REC_PERIOD_NS);
+	buf_u64(out, period);
 	buf_u64(out, s->chain_count);
 	buf_add(out, s->chain, s->chain_count * sizeof(uint64_t));
 	if (s->note != NULL) {
@@ -157,6 +157,11 @@ __attribute__((unused)) static void rec_sample(struct buf *out, const struct rec
 		buf_u32(out, 0);
 	}
 	rec_end(out, at);
+}
+
+__attribute__((unused)) static void rec_sample(struct buf *out, const struct rec_sample *s)
+{
+	rec_sample_of(out, s, REC_IDS[s->cpu % 2], REC_PERIOD_NS);
 }
 
 __attribute__((unused)) static void rec_read(struct buf *out, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t id, uint64_t time_ns, uint64_t value,

@@ -11,6 +11,9 @@ void account_release(struct account *account)
 {
 	hash_map_release(&account->by_id);
 	hash_map_release(&account->by_cpu);
+	hash_map_release(&account->period_ids);
+	vec_release(&account->periods);
+	vec_release(&account->due);
 	vec_release(&account->last);
 	vec_release(&account->gaps);
 	vec_release(&account->lost);
@@ -128,9 +131,27 @@ static void account_throttle(struct loader *loader, const struct record *record,
 		vec_push(&account->throttled, (struct account_gap){ .from_ns = time_ns, .count = id, .cpu = record->id.cpu, .event = mine });
 }
 
+// A recorder short of CPU closes its events and opens them at a coarser period: other ids, while the file's attr keeps the first period.
+static void account_sample(struct loader *loader, const struct record *record, size_t event)
+{
+	struct account *account = &loader->account;
+	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
+	uint64_t period = record->sample.period;
+	if (attr->freq || (attr->sample_type & PERF_SAMPLE_PERIOD) == 0 || period == 0 || period == attr->sample_period ||
+	    (record->id.has & PERF_SAMPLE_ID) == 0)
+		return;
+	bool is_new;
+	(void)hash_map_put(&account->period_ids, record->id.id, (uint32_t)account->periods.count, &is_new);
+	if (is_new)
+		vec_push(&account->periods, period);
+}
+
 void account_record(struct loader *loader, const struct record *record, size_t event)
 {
 	switch (record->type) {
+	case PERF_RECORD_SAMPLE:
+		account_sample(loader, record, event);
+		break;
 	case PERF_RECORD_READ:
 		account_read(loader, record);
 		break;
@@ -232,6 +253,9 @@ static void place_losses(struct loader *loader, bool any_accounted)
 
 static void sum_readings(struct loader *loader)
 {
+	struct account *account = &loader->account;
+	for (size_t i = 0; i < loader->profile->events.count; i++)
+		vec_push(&account->due, 0);
 	for (size_t i = 0; i < loader->account.last.count; i++) {
 		const struct account_reading *last = &loader->account.last.data[i];
 		struct profile_event *event = &loader->profile->events.data[last->event];
@@ -240,19 +264,21 @@ static void sum_readings(struct loader *loader)
 		event->time_enabled_ns += last->enabled;
 		event->time_running_ns += last->running;
 		event->lost += last->lost;
+		const uint32_t *own = hash_map_get(&account->period_ids, last->id);
+		uint64_t period = own != NULL ? account->periods.data[*own] : event->period;
+		if (period > 0)
+			account->due.data[last->event] += (double)(event->is_clock ? last->running : last->value) / (double)period;
 	}
 }
 
-// Due samples: CPU time over the period, or, for counters, the count over the period. Ticks that an exclude bit drops, and periods
+// Due samples: CPU time over the period, or, for counters, the count over the period, of each stretch and CPU. Ticks that an exclude bit drops, and periods
 // that vary, cannot be reckoned.
-static void expect(struct profile_event *event)
+static void expect(struct profile_event *event, double due)
 {
 	bool excludes = event->excludes_user || event->excludes_kernel || event->excludes_idle;
 	event->can_expect = event->is_accounted && event->is_sampling && !excludes && !event->is_freq && event->period > 0;
-	if (event->can_expect) {
-		double due = (double)(event->is_clock ? event->time_running_ns : event->value) / (double)event->period;
+	if (event->can_expect)
 		event->expected = due < 1e18 ? (uint64_t)llround(due) : 0;
-	}
 }
 
 // Without readings: the sum of the kernel's records, or of perf's own at its end, which count the same losses.
@@ -280,7 +306,7 @@ void account_finish(struct loader *loader)
 	for (size_t i = 0; i < profile->events.count; i++) {
 		if (first == NULL && profile->events.data[i].is_sampling)
 			first = &profile->events.data[i];
-		expect(&profile->events.data[i]);
+		expect(&profile->events.data[i], account->due.data[i]);
 	}
 	for (size_t i = 0; i < profile->samples.count; i++) {
 		if (profile->samples.data[i].is_idle)

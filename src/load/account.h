@@ -22,6 +22,9 @@ struct account_gap { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool i
 struct account {
 	struct hash_map by_id;              // event id -> index into `last`
 	VEC(struct account_reading) last;   // newest reading of each id
+	struct hash_map period_ids;         // event id -> index into `periods`, where its samples say another than the event's attr
+	VEC(uint64_t) periods;
+	VEC(double) due;                    // by profile event: samples due, at the end
 	VEC(struct account_gap) gaps;       // losses between two readings
 	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
 	struct hash_map by_cpu;             // CPU -> index into `cpu_time`

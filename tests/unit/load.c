@@ -87,6 +87,51 @@ static void check_accounting(const struct profile *p)
 	is_u64(p->readings.count, 2, "readings");
 }
 
+// Events reopened at twice the period, then at eight times: other ids, counters from 0, one attr. One of the last ids has no sample.
+static void reopened(void)
+{
+	static const uint64_t chain[] = { PERF_CONTEXT_USER, 0x401010 }, ids[] = { 11, 12, 31, 32, 41, 42 };
+	static const uint64_t periods[] = { REC_PERIOD_NS, 2 * REC_PERIOD_NS, 8 * REC_PERIOD_NS };
+	struct writer *writer;
+	struct perf_event_attr clock = rec_attr(false), dummy = rec_attr(true);
+	struct writer_event events[2] = { { clock, "cpu-clock", ids, 6, -1, 0 }, { dummy, "dummy:HG", REC_SIDEBAND_IDS, 2, -1, 0 } };
+	struct writer_info info = rec_info();
+	struct buf body = { 0 };
+	struct err err = { 0 };
+	uint64_t time_ns = 1000000, weight = 0;
+	for (size_t stretch = 0; stretch < 3; stretch++) {
+		for (uint32_t i = 0; i < 10; i++) {
+			uint32_t cpu = stretch < 2 ? i % 2 : 0;
+			struct rec_sample sample = { .pid = REC_PID, .tid = REC_PID, .cpu = cpu, .time_ns = time_ns += 1000, .chain = chain, .chain_count = 2 };
+			rec_sample_of(&body, &sample, ids[2 * stretch + cpu], periods[stretch]);
+			weight += periods[stretch];
+		}
+		// 6 due on each CPU; and what does not make a whole one until both CPUs' are put together.
+		for (uint32_t cpu = 0; cpu < 2; cpu++)
+			rec_read(&body, UINT32_MAX, UINT32_MAX, cpu, ids[2 * stretch + cpu], time_ns += 1000, 0, 1, stretch == 2 && cpu == 1 ? 3 * REC_PERIOD_NS
+			         : 6 * periods[stretch] + periods[stretch] / 4, stretch == 1 && cpu == 0);
+	}
+	bool good = writer_open(&writer, in_folder("reopened"), -1, &err) && writer_begin(writer, events, 2, &info, &err) &&
+		writer_records(writer, body.data, body.size, &err) && writer_finish(writer, &info, NULL, 0, NULL, &err);
+	writer_free(writer);
+	buf_release(&body);
+	struct load_options options = options_for(in_folder("reopened"));
+	struct profile p;
+	ok(good && load_profile(&p, &options, &err), "reopened events are loaded (%s)", err.text);
+	const struct profile_event *e = &p.events.data[0];
+	ok(p.events.count == 1 && e->is_accounted && e->can_expect && e->period == REC_PERIOD_NS, "they are one event");
+	// 12.5 and 12.5 of the first two stretches, 6.25 of the third; the id without samples counts by the attr's period.
+	is_u64(e->expected, 34, "due samples: each stretch by its own period");
+	is_u64(e->lost, 1, "lost in all stretches");
+	is_u64(e->time_running_ns, 12 * (periods[0] + periods[1]) + 2 * (periods[0] / 4 + periods[1] / 4) + 6 * periods[2] + periods[2] / 4 + 3 * periods[0],
+	       "CPU time over all stretches");
+	uint64_t sum = 0;
+	for (size_t i = 0; i < p.samples.count; i++)
+		sum += p.samples.data[i].weight;
+	ok(p.samples.count == 30 && sum == weight, "samples weigh their own stretch's period");
+	profile_release(&p);
+}
+
 static void our_own(void)
 {
 	struct err err = { 0 };
@@ -574,6 +619,7 @@ int main(void)
 	if (mkdtemp(folder) == NULL)
 		return 1;
 	our_own();
+	reopened();
 	order_of_time();
 	chains_of_others();
 	not_accounted();
