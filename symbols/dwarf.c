@@ -16,6 +16,8 @@ struct dwarf *dwarf_new(struct image *image, const struct dwarf_files *files, bo
 	dwarf->files = *files;
 	dwarf->with_lines = with_lines;
 	dwarf->is_split = is_split;
+	if (is_split)
+		dwarf_package_read(dwarf);
 	return dwarf;
 }
 
@@ -39,6 +41,7 @@ void dwarf_free(struct dwarf *dwarf)
 	vec_release(&dwarf->abbrevs);
 	vec_release(&dwarf->names);
 	vec_release(&dwarf->splits);
+	vec_release(&dwarf->package);
 	arena_release(&dwarf->arena);
 	image_release(dwarf->image);
 	free(dwarf);

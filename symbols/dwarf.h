@@ -13,7 +13,7 @@ struct dwarf;
 
 struct dwarf_files { // how further files are found; both give a reference or NULL
 	struct image *(*alt)(void *context);                                                              // .gnu_debugaltlink
-	struct image *(*split)(void *context, const char *comp_dir, const char *name, bool *is_package); // a .dwo file or a .dwp package
+	struct image *(*split)(void *context, const char *comp_dir, const char *name); // a .dwo file; with `name` NULL the .dwp package
 	void *context;
 };
 

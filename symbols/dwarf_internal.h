@@ -96,7 +96,7 @@ struct dwarf_unit {
 	bool is_root_read, is_bad, has_low, has_lines, is_split_tried;
 	const struct abbrev_table *abbrevs;
 	uint64_t low_pc, str_offsets_base, addr_base, rnglists_base, ranges_base, line_offset, dwo_id;
-	uint64_t info_base, abbrev_base, str_offsets_at; // of a package's contribution (7.3.5); 0 outside packages
+	uint64_t str_offsets_at, rnglists_at; // where a package's contribution begins (7.3.5); 0 outside packages
 	const char *name, *comp_dir, *dwo_name;
 	struct dwarf_unit *skeleton; // of a split unit: the unit that has its addresses and lines
 	struct dwarf_unit *split;    // of a skeleton: the unit that has its DIEs
@@ -104,6 +104,11 @@ struct dwarf_unit {
 	struct dwarf_lines *lines;
 	VEC(struct dwarf_scope) scopes;
 	bool has_scopes;
+};
+
+struct dwarf_contribution { // what a split unit has of a package's sections
+	uint64_t id; // dwo_id
+	uint64_t info, info_size, abbrev, str_offsets, rnglists;
 };
 
 struct dwarf_slot {
@@ -130,6 +135,9 @@ struct dwarf {
 	struct dwarf *alt;
 	bool is_alt_tried;
 	VEC(struct dwarf *) splits;
+	struct dwarf *from_package;   // the .dwp that has the split units of this file, among `splits`; NULL: none
+	bool is_package_tried;
+	VEC(struct dwarf_contribution) package; // this file is a package: its units, by offset
 };
 
 struct dwarf_value {
@@ -185,6 +193,11 @@ void dwarf_unit_free(struct dwarf_unit *unit);
 typedef void dwarf_range_visit(void *context, uint64_t lo, uint64_t hi);
 void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, dwarf_range_visit *visit, void *context);
 struct dwarf_unit *dwarf_unit_for_address(struct dwarf *dwarf, uint64_t vaddr);
+
+// ---- dwarf_package.c
+void dwarf_package_read(struct dwarf *dwarf); // nothing happens when the file is no package
+const struct dwarf_contribution *dwarf_contribution(const struct dwarf *dwarf, uint64_t offset); // of the unit there; NULL: none
+struct dwarf_unit *dwarf_package_unit(struct dwarf *package, uint64_t dwo_id);                    // NULL: none
 
 // ---- dwarf_functions.c, dwarf_line.c, dwarf_name.c, dwarf_split.c
 const struct dwarf_functions *dwarf_unit_functions(struct dwarf_unit *unit);

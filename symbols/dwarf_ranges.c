@@ -63,7 +63,7 @@ static uint64_t indexed_list(struct dwarf_unit *unit, struct bytes section, uint
 	uint64_t base = unit->rnglists_base;
 	// A split file's only table stands behind its header: length, version, sizes, count (7.28).
 	if (base == 0 && unit->dwarf->is_split)
-		base = unit->offset_size == 8 ? 20 : 12;
+		base = unit->rnglists_at + (unit->offset_size == 8 ? 20 : 12);
 	if (index > UINT32_MAX)
 		return UINT64_MAX;
 	bytes_skip(&section, base);

@@ -81,6 +81,12 @@ static struct dwarf_unit *slot_unit(struct dwarf *dwarf, struct dwarf_slot *slot
 		bytes_skip(&b, slot->offset);
 		// DIEs are addressed by 32 bits from the unit's start here.
 		unit->is_bad = unit->end - unit->offset > UINT32_MAX || !dwarf_info_reaches(dwarf, slot->end) || !read_header(unit, b);
+		const struct dwarf_contribution *part = dwarf_contribution(dwarf, unit->offset);
+		if (part != NULL) {
+			unit->abbrev_offset += part->abbrev;
+			unit->str_offsets_at = unit->str_offsets_base = part->str_offsets;
+			unit->rnglists_at = part->rnglists;
+		}
 		slot->unit = unit;
 	}
 	return slot->unit->is_bad ? NULL : slot->unit;

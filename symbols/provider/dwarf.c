@@ -25,14 +25,31 @@ static struct image *find_alt(void *context)
 	return module->options->use_host_files ? debug_file_find_alt(module->options, module->debug != NULL ? module->debug : module->image) : NULL;
 }
 
+// PROGRAM.dwp beside the program or beside its debug file (PROGRAM.debug.dwp).
+static struct image *find_package(const struct symbol_module *module)
+{
+	const struct image *const besides[] = { module->image, module->debug };
+	struct image *image = NULL;
+	for (size_t i = 0; i < sizeof(besides) / sizeof(besides[0]) && image == NULL; i++) {
+		if (besides[i] == NULL)
+			continue;
+		char *path = mem_printf("%s.dwp", besides[i]->path);
+		if (!image_open_path(&image, path, NULL))
+			image = NULL;
+		free(path);
+	}
+	return image;
+}
+
 // A .dwo file where the compiler wrote it, or beside the program.
-static struct image *find_split(void *context, const char *comp_dir, const char *name, bool *is_package)
+static struct image *find_split(void *context, const char *comp_dir, const char *name)
 {
 	const struct symbol_module *module = context;
 	struct image *image = NULL;
-	*is_package = false;
 	if (!module->options->use_host_files)
 		return NULL;
+	if (name == NULL)
+		return find_package(module);
 	const char *symfs = module->options->symfs != NULL ? module->options->symfs : "";
 	bool is_absolute = name[0] == '/' || comp_dir == NULL;
 	char *path = is_absolute ? mem_printf("%s%s", symfs, name) : mem_printf("%s%s/%s", symfs, comp_dir, name);

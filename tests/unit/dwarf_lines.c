@@ -400,6 +400,18 @@ int main(void)
 	build("gcc, no .debug_aranges", "gcc -O2 -g -o t0 t.c && objcopy -R .debug_aranges t0 t", LLVM);
 	build("gcc, split DWARF 5", "gcc -O2 -g -gsplit-dwarf -c t.c && gcc -o t t.o", LLVM);
 	build("gcc, split DWARF 4", "gcc -O2 -gdwarf-4 -gsplit-dwarf -c t.c && gcc -o t t.o", LLVM);
+	// In packages; another unit comes first, so that no part begins at 0.
+	scratch_write("before.c", "struct before { int first; char second; }; int before(struct before *b) { return b->first * b->second; }\n");
+	if (have("llvm-dwp") && have("clang")) // llvm-dwp 14 never ends on what gcc writes
+		build("clang, split DWARF 5 in a package",
+		      "clang -O2 -gdwarf-5 -gsplit-dwarf -c before.c t.c && clang -o t before.o t.o && timeout 30 llvm-dwp -e t -o t.dwp && rm *.dwo", LLVM);
+	else
+		skip("no llvm-dwp", "clang, split DWARF 5 in a package");
+	if (have("dwp"))
+		build("gcc, split DWARF 4 in a package", "gcc -O2 -gdwarf-4 -gsplit-dwarf -c before.c t.c && gcc -o t before.o t.o && dwp -e t -o t.dwp && rm *.dwo", LLVM);
+	else
+		skip("no dwp", "gcc, split DWARF 4 in a package");
+	shell("rm -f t.dwp");
 	build("clang", "clang -O2 -g -o t t.c", LLVM);
 	build("clang, DWARF 4", "clang -O2 -gdwarf-4 -o t t.c", LLVM);
 	build("clang, lld", "clang -O2 -g -fuse-ld=lld -o t t.c", LLVM);
