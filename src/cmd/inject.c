@@ -208,7 +208,7 @@ static void take_finish(void *context, struct reader *reader, const struct profi
 	if (in->stack_bytes > 0 && names_meta_get(&names, "record.stack_bytes") == NULL)
 		names_meta(&names, "record.stack_bytes", "%llu", (unsigned long long)in->stack_bytes);
 	if ((in->choices->strip & STRIP_NAMES) == 0)
-		inject_names(&names, profile);
+		inject_names(&names, profile, features->names);
 	for (size_t i = 0; i < features->build_ids.count; i++) {
 		const struct reader_build_id *id = &features->build_ids.data[i];
 		vec_push(&build_ids, (struct writer_build_id){ .build_id = id->build_id, .path = id->path, .misc = id->misc, .pid = id->pid });

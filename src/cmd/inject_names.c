@@ -63,7 +63,7 @@ static void add_addr(struct name_image *to, const struct profile *p, const struc
 	vec_push(&to->addrs, addr);
 }
 
-void inject_names(struct names *names, const struct profile *p)
+void inject_names(struct names *names, const struct profile *p, const struct names *from)
 {
 	VEC(struct place) places = { 0 };
 	for (uint32_t i = 0; i < p->frames.count; i++) {
@@ -74,6 +74,8 @@ void inject_names(struct names *names, const struct profile *p)
 	}
 	if (places.count > 0)
 		qsort(places.data, places.count, sizeof(*places.data), by_place);
+	for (size_t i = 0; from != NULL && i < from->codes.count; i++) // where a JIT compiler's code was, and when
+		vec_push(&names->codes, from->codes.data[i]);
 	struct name_image *to = NULL;
 	uint32_t *images = mem_zero(p->dsos.count + 1, sizeof(*images));
 	for (size_t i = 0; i < p->dsos.count; i++)

@@ -9,8 +9,9 @@
 void inject_meta(struct names *names, const struct names *from, bool with_host);
 // One decision more.
 void inject_say(struct names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The functions of every address in the profile that has a name. Strings are borrowed from the profile.
-void inject_names(struct names *names, const struct profile *profile);
+// The functions of every address in the profile that has a name; where `from` (NULL: nothing) says that JIT code
+// was. Strings are borrowed from both.
+void inject_names(struct names *names, const struct profile *profile, const struct names *from);
 
 // What of them shares its code with others: aliases and calls. images[dso of the profile]: index among the names, or PROFILE_NONE.
 void inject_folded(struct names *names, const struct profile *profile, const uint32_t *images);

@@ -184,10 +184,13 @@ static void put_location(struct writer *w, uint32_t id)
 	}
 	put_number(&w->part, 3, frame->dso != PROFILE_NONE ? frame->image_addr : frame->addr);
 	uint32_t from = w->input->inlines || frame->line_count == 0 ? 0 : frame->line_count - 1;
+	bool has_aliases = false;
 	for (uint32_t i = from; i < (frame->line_count > 0 ? frame->line_count : 1); i++) { // innermost first, as inline chains stand
 		struct export_step step = export_step_of(w->profile, id, frame->first_line + i);
 		put_line(w, &step);
+		has_aliases |= export_place_is_known(w->profile, step.place) && w->profile->functions.data[step.place].aliases != 0;
 	}
+	put_number(&w->part, 5, has_aliases); // is_folded: the name stands for one of several functions that share this code
 	put_message(w->out, PROFILE_LOCATION, &w->part);
 }
 

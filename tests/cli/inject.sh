@@ -63,6 +63,16 @@ else
 	fi
 fi
 
+if command -v node >/dev/null && (cd "$work" && "$perfsample" record -q -o node.data -- node --perf-prof -e \
+	'function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) } const t = Date.now(); while (Date.now() - t < 400) fib(22)') >/dev/null 2>&1; then
+	"$perfsample" inject -q -i "$work/node.data" -o "$work/node2.data"
+	rm -f "$work"/jit-*.dump
+	is "$("$perfsample" fold -q -i "$work/node2.data")" "$("$perfsample" fold -q -i "$work/node.data")" "JIT code keeps its names, also without the dump"
+	like "$("$perfsample" fold -q -i "$work/node2.data")" 'fib' "there are some"
+else
+	skip "node is not installed, or cannot be recorded here" "JIT code keeps its names"
+fi
+
 ps inject -i "$small" -o "$work/copy.data"
 is "$("$perfsample" fold -q -i "$work/copy.data")" "$("$perfsample" fold -i "$small")" "a live recording stays as it is"
 is "$("$perfsample" report -i "$work/copy.data" --format json | events '["samples"].items()')" "$("$perfsample" report -i "$small" --format json | events '["samples"].items()')" "accounting too"
