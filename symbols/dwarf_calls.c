@@ -3,6 +3,8 @@
 
 #include "symbols/dwarf_internal.h"
 
+enum { FUNCTION_BYTES_LIMIT = 8 << 20 }; // DIEs of one function; interpreters' loops have some 100 KiB
+
 struct call_site {
 	uint64_t return_pc;
 	struct dwarf_ref origin;
@@ -46,6 +48,8 @@ static bool is_function(struct dwarf_ref ref)
 static bool find_site(struct dwarf_unit *unit, uint64_t die, uint64_t return_pc, struct dwarf_ref *origin)
 {
 	struct bytes b = dwarf_unit_bytes(unit, die);
+	if (bytes_left(&b) > FUNCTION_BYTES_LIMIT)
+		b.end = b.at + FUNCTION_BYTES_LIMIT;
 	for (size_t depth = 0; bytes_left(&b) > 0 && !b.bad;) {
 		uint64_t code = dwarf_uleb(&b);
 		if (code == 0) {

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
 		uint64_t from = image->segments[i].offset, step = image->segments[i].file_size / 64 + 1;
 		for (uint64_t a = 0; a < image->segments[i].file_size && a / step < 64; a += step)
-			(void)symbolizer_lookup(s, id, from + a);
+			if (symbolizer_lookup(s, id, from + a)->missing == SYMBOL_FOUND)
+				(void)symbolizer_callee(s, id, from + a);
 	}
 	symbolizer_free(s);
 	image_release(image);

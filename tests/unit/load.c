@@ -88,7 +88,7 @@ static void check_accounting(const struct profile *p)
 }
 
 // Events reopened at twice the period, then at eight times: other ids, counters from 0, one attr. One of the last ids has no sample.
-static void reopened(void)
+__attribute__((noinline)) static void reopened(void) // in main it would make that frame larger than what raw_stacks copies
 {
 	static const uint64_t chain[] = { PERF_CONTEXT_USER, 0x401010 }, ids[] = { 11, 12, 31, 32, 41, 42 };
 	static const uint64_t periods[] = { REC_PERIOD_NS, 2 * REC_PERIOD_NS, 8 * REC_PERIOD_NS };
