@@ -153,6 +153,22 @@ static void test_marks(void)
 	}
 }
 
+// The order of the text is not that of the labels: what follows "f" is '(', ';' or '_', or nothing.
+static void test_order(void)
+{
+	static const char *const names[] = { "f_x", "f", "f(int)" };
+	profile_init(&profile);
+	vec_push(&profile.events, (struct profile_event){ .name = text("cpu-clock"), .is_sampling = true });
+	uint32_t app = add_dso("/bin/app", "app"), leaf = add_frame(0x9000, app, "g", NULL, FRAME_LEAF, false);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t node = profile_add_node(&profile, PROFILE_NONE, add_frame(0x1000 + 0x100 * i, app, names[i], NULL, FRAME_RETURN, false));
+		add_sample(1, 1, "c", profile_add_node(&profile, node, leaf), UNWIND_ROOT, 0, false);
+		add_sample(1, 1, "c", node, UNWIND_ROOT, 0, false);
+	}
+	folded_is("order", (struct export_input){ 0 }, "c;f 1\nc;f(int) 1\nc;f(int);g 1\nc;f;g 1\nc;f_x 1\nc;f_x;g 1\n");
+	profile_release(&profile);
+}
+
 int main(void)
 {
 	build();
@@ -161,5 +177,6 @@ int main(void)
 	test_fields();
 	test_marks();
 	profile_release(&profile);
+	test_order();
 	return tap_done();
 }
