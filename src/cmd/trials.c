@@ -79,12 +79,11 @@ static bool read_summary(const char *path, struct trial_summary *summary, struct
 	json_t *root = json_load_file(path, 0, &why);
 	if (root == NULL)
 		return err_set(err, STATUS_FINISH, "%s: %s", path, why.text);
-	const json_t *event = json_array_get(json_object_get(root, "events"), 0);
-	*summary = (struct trial_summary){ .cpu_s = number_at(event, "time_running_ns", NULL) / 1e9, .wall_s = number_at(root, "window", "seconds"),
+	// Of clocks the target's own: their running time may be that of whole CPUs.
+	const json_t *own = json_object_get(root, "cpu_seconds"), *event = json_array_get(json_object_get(root, "events"), 0);
+	double cpu_s = json_is_number(own) ? json_number_value(own) : number_at(event, "time_running_ns", NULL) / 1e9;
+	*summary = (struct trial_summary){ .cpu_s = cpu_s, .wall_s = number_at(root, "window", "seconds"),
 		.recorder_share = number_at(root, "overhead", "share_of_one_cpu"), .lost_share = number_at(root, "lost_share", NULL) };
-	double period = number_at(event, "sampling", "period_ns");
-	if (number_at(event, "samples", "others") > 0 && period > 0) // events of whole CPUs: their running time is not the command's
-		summary->cpu_s = (number_at(event, "samples", "taken") + number_at(event, "samples", "lost")) * period / 1e9;
 	json_decref(root);
 	return true;
 }

@@ -15,6 +15,7 @@ void account_release(struct account *account)
 	vec_release(&account->periods);
 	vec_release(&account->due);
 	vec_release(&account->last);
+	vec_release(&account->own);
 	vec_release(&account->gaps);
 	vec_release(&account->lost);
 	vec_release(&account->cpu_time);
@@ -71,6 +72,23 @@ static void recorder_reading(struct account *account, uint64_t time_ns, const st
 	account->sideband_time_ns = time_ns;
 }
 
+// Hybrid CPUs: an event of the profile may be several of the file, each with readings of its own.
+static void own_reading(struct loader *loader, const struct account_reading *reading)
+{
+	struct account *account = &loader->account;
+	size_t source;
+	if (!reader_event_of_id(loader->reader, reading->id, &source))
+		return;
+	uint32_t event = loader_event(loader, source, false);
+	if (event == PROFILE_NONE)
+		return;
+	account->has_own = true;
+	while (account->own.count <= source)
+		vec_push(&account->own, (struct account_reading){ .event = PROFILE_NONE });
+	account->own.data[source] = *reading;
+	account->own.data[source].event = event;
+}
+
 // A READ with a process of its own is one of inherit_stat, at a task's exit: its counts are in its parent's too.
 static void account_read(struct loader *loader, const struct record *record)
 {
@@ -88,6 +106,8 @@ static void account_read(struct loader *loader, const struct record *record)
 			recorder_reading(&loader->account, record->id.time_ns, &reading);
 		else if ((int32_t)read->tid == READ_OTHERS)
 			loader->account.others = reading.value;
+		else if ((int32_t)read->tid == READ_OWN)
+			own_reading(loader, &reading);
 	}
 }
 
@@ -312,12 +332,24 @@ void account_finish(struct loader *loader)
 		if (profile->samples.data[i].is_idle)
 			profile->events.data[profile->samples.data[i].event].idle++;
 	}
+	for (size_t i = 0; i < account->own.count; i++) {
+		const struct account_reading *own = &account->own.data[i];
+		if (own->event == PROFILE_NONE)
+			continue;
+		struct profile_event *event = &profile->events.data[own->event];
+		event->others += own->value;
+		event->dropped += own->enabled;
+		event->counts_cpus |= own->running != 0;
+	}
 	if (first != NULL) { // what the recorder counts over all events stands with the first
-		first->dropped = account->dropped;
+		if (!account->has_own) {
+			first->dropped = account->dropped;
+			first->others = account->others;
+			first->counts_cpus = account->others > 0;
+		}
 		first->shortened = account->shortened;
 		first->sideband_lost = account->sideband_lost;
 		first->recorder_cpu_ns = account->recorder_cpu_ns;
-		first->others = account->others;
 		unread_losses(loader, first);
 	}
 	place_losses(loader, account->last.count > 0);

@@ -13,8 +13,9 @@ struct loader;
 
 // READ records of ours have pid -1. tid -1: counters of the event that has the id, on one CPU, cumulative since it was opened. tid -2, of
 // the side-band event: value = samples dropped by the recorder, enabled = samples with a shortened stack, running = the recorder's
-// CPU ns, lost = side-band records lost. tid -3: value = samples of others than the target.
-enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3 };
+// CPU ns, lost = side-band records lost. tid -3: value = samples of others than the target, over all events. tid -4: what the recorder did with
+// the event that has the id: value = samples of others, enabled = samples dropped, running = 1: the event counts whole CPUs, not the target.
+enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3, READ_OWN = -4 };
 
 struct account_reading { uint64_t id, time_ns, value, enabled, running, lost; uint32_t cpu, event; };
 struct account_gap { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool is_sideband; };
@@ -25,6 +26,7 @@ struct account {
 	struct hash_map period_ids;         // event id -> index into `periods`, where its samples say another than the event's attr
 	VEC(uint64_t) periods;
 	VEC(double) due;                    // by profile event: samples due, at the end
+	VEC(struct account_reading) own;    // newest of each of the file's events, cumulative over stretches; event PROFILE_NONE: none
 	VEC(struct account_gap) gaps;       // losses between two readings
 	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
 	struct hash_map by_cpu;             // CPU -> index into `cpu_time`
@@ -33,7 +35,7 @@ struct account {
 	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;
 	uint64_t sideband_time_ns;
 	uint64_t lost_records, lost_samples; // sums over LOST and LOST_SAMPLES
-	bool has_recorder;
+	bool has_recorder, has_own; // has_own: others and dropped of each event are with the events
 };
 
 void account_release(struct account *account);

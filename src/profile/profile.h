@@ -77,6 +77,7 @@ struct profile_event {
 	bool excludes_user, excludes_kernel, excludes_idle;
 	bool is_sampling;           // false: counts only (group member); then samples_of
 	uint32_t samples_of;
+	bool counts_cpus;           // whole CPUs, of which only the target's samples were kept: its running time is not the target's
 	bool is_accounted;          // READ records of ours: lost, expected and silent can be told
 	uint64_t time_running_ns, time_enabled_ns, value, lost;
 	uint64_t dropped, shortened, sideband_lost, idle, others, recorder_cpu_ns;

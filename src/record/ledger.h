@@ -4,8 +4,10 @@
 //   - per event and CPU a PERF_RECORD_READ with pid = tid = -1 and the id of the event's first fd on that CPU: value, time_enabled, time_running, lost,
 //     each cumulative over the fds of one stretch; and a LOST_SAMPLES record with what was lost since the last one;
 //   - of the side-band event three READs with pid -1: tid -2: value = samples dropped by us, enabled = stack copies shortened, running = CPU ns of the
-//     recorder (RUSAGE_SELF, every thread), lost = side-band records lost; tid -3: value = samples of others, enabled = samples that were set aside, running =
-//     records handed on late by the merge, lost = 0.
+//     recorder since sampling began (RUSAGE_SELF, every thread), lost = side-band records lost; tid -3: value = samples of others, enabled = samples that were
+//     set aside, running = records handed on late by the merge, lost = 0;
+//   - per event a READ with pid -1, tid -4 and the id of the event's first fd, cumulative over the stretches: value = its samples of others, enabled = its samples
+//     dropped by us, running = 1 where the event counts whole CPUs of which only the target's samples are kept, so that its time_running is not the target's.
 // taken + idle + others + lost + dropped + silent = expected holds for what the file says: every sample the kernel delivered is either in the file, or counted as
 // `others` (outside the target; or of the held command before its exec, which is the recorder's own code), or dropped.
 #ifndef PERFSAMPLE_RECORD_LEDGER_H
@@ -39,7 +41,9 @@ struct ledger {
 	uint64_t ends[UNWIND_END_COUNT]; // of taken samples
 	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
-	uint64_t throttled_ns, rereads, recorder_cpu_ns;
+	uint64_t throttled_ns, rereads;
+	uint64_t recorder_cpu_ns, cpu_before_ns; // since sampling began; of this process before that
+	bool counts_cpus;                // events of whole CPUs, of which only the target's samples are kept
 	uint64_t births;                 // tasks, threads among them, that began while events were on
 };
 
@@ -50,7 +54,8 @@ void ledger_sample(struct ledger *ledger, uint32_t event, uint64_t time_ns); // 
 // Appends the trailer of sample_id_all as `attr` lays it out.
 void ledger_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu);
 
-uint64_t ledger_cpu_ns(void); // CPU time of this process, all threads
+uint64_t ledger_cpu_ns(const struct ledger *ledger); // CPU time of this process, all threads, since sampling began
+void ledger_begin(struct ledger *ledger, uint64_t start_ns); // sampling begins: the window, and the recorder's own time from here on
 
 struct ledger_context { // what readings are written with
 	const struct event_set *set;

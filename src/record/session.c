@@ -334,7 +334,8 @@ static bool begin(struct session *session, struct err *err)
 		return false;
 	session->start_ns = session_clock_ns(CLOCK_MONOTONIC);
 	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
-	session->ledger.start_ns = session->start_ns;
+	ledger_begin(&session->ledger, session->start_ns);
+	session->ledger.counts_cpus = target->filter;
 	session->drain.tick_ns = session->start_ns + 1000000000u;
 	if (config->delay_ns > 0)
 		session->drain.enable_ns = session->start_ns + config->delay_ns;
@@ -363,7 +364,7 @@ bool session_run(struct session *session, struct err *err)
 		decide(&session->decisions, "the command was ended with SIGTERM");
 	images_stop(session->images);
 	drain_retry_aside(&session->drain, true);
-	session->ledger.recorder_cpu_ns = ledger_cpu_ns(); // of recording; looking up names comes after and bothers no target
+	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after and bothers no target
 	session->has_run = true;
 	if (output_state(session->output) == OUTPUT_FAILED)
 		decide(&session->decisions, "what was sampled after the last whole write is not in the file");

@@ -266,7 +266,7 @@ void *session_drain_main(void *context)
 		;
 	if (atomic_load(&session->cancelled))
 		return NULL;
-	session->cpu_before_ns = ledger_cpu_ns();
+	session->cpu_before_ns = ledger_cpu_ns(&session->ledger);
 	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
 	session->tails_since_ns = session->cpu_before_at_ns;
 	drain_loop(session);

@@ -95,6 +95,7 @@ void summary_json(const struct summary *summary, struct buf *out)
 	json_object_set_new(doc, "window", window);
 	json_object_set_new(doc, "verdict", json_string(summary_is_sound(summary) ? "sound" : "care"));
 	json_object_set_new(doc, "lost_share", json_real(summary_lost_share(summary)));
+	json_object_set_new(doc, "cpu_seconds", summary->has_cpu_seconds ? json_real(summary->cpu_seconds) : json_null());
 	json_object_set_new(doc, "events", events);
 	json_object_set_new(doc, "stacks", stacks);
 	json_object_set_new(doc, "stack_ends", ends);

@@ -52,8 +52,10 @@ static double cpu_seconds(const struct build *b)
 	if (!e->is_clock)
 		return 0;
 	double sampled = b->tally.is_weighted ? b->tally.weight : (double)b->tally.samples * (double)e->period;
-	bool by_running = e->can_expect && e->time_running_ns > 0 && b->event->idle == 0 && b->event->others == 0 && !b->event->is_filtered;
-	return (by_running ? (double)e->time_running_ns : sampled) / 1e9;
+	bool by_running = e->can_expect && e->time_running_ns > 0 && b->event->idle == 0 && !e->counts_cpus && !b->event->is_filtered;
+	// What the held command ran before its exec is the recorder's.
+	double running = fmax((double)e->time_running_ns - b->event->others * (double)e->period, 0);
+	return (by_running ? running : sampled) / 1e9;
 }
 
 static void count_what_was_due(struct build *b)

@@ -196,6 +196,20 @@ is $? 5 "--strict: status 5"
 if [ "$root" -eq 0 ]; then
 	rec -a --duration 0.5 -o a.data --summary s.json; is $? 0 "-a"
 	ok "$(json "$dir/s.json" 's["taken"] + s["idle"] > 100 and d["target"]["kind"] == "system"'; echo $?)" "samples of every CPU"
+	# Between fork and exec the command is the recorder's own code: faults of that time are others' of their event, not of the first.
+	rec -c 20000 -m 128M -e cpu-clock -e page-faults -o several.data --summary s.json -- ./burn 0.2; is $? 0 "several events"
+	(cd "$dir" && "$ps" report -i several.data --format json >r.json 2>err)
+	python3 - "$dir/s.json" "$dir/r.json" 2>"$dir/err" <<-'PY'
+		import json, sys
+		s, r = (json.load(open(path)) for path in sys.argv[1:])
+		for own, shown in zip(s["events"], r["events"]):
+		    for key in ("taken", "others", "lost"):
+		        assert own["samples"][key] == shown["samples"][key], (own["name"], key, own["samples"], shown["samples"])
+		assert abs(s["cpu_seconds"] - r["events"][0]["cpu_seconds"]) < 1e-6, (s["cpu_seconds"], r["events"][0]["cpu_seconds"])
+		assert abs(s["cpu_seconds"] - 0.2) < 0.05, s["cpu_seconds"]
+	PY
+	ok $? "report has the books of each, and the CPU time, as the recorder closed them"
+	ok "$(json "$dir/s.json" 'd["overhead"]["share_of_one_cpu"] < 0.5'; echo $?)" "what the rings cost to make is no share of the window"
 	rec -C 0 --duration 0.3 -o c0.data; is $? 0 "-C"
 	refuse 2 "4095" "a CPU that is not there" -C 4095
 	if setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null && [ "$paranoid" -le 2 ]; then
