@@ -291,7 +291,8 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 		drain->ledger->events.data[event].others++;
 		return;
 	}
-	hash_map_put(&drain->pids, (uint32_t)record->id.pid, 1, NULL);
+	if (record->id.pid != -1) // the kernel names a task so that is being reaped: it is one of the others
+		hash_map_put(&drain->pids, (uint32_t)record->id.pid, 1, NULL);
 	(void)stack_top_of(drain, record->id.tid);
 	struct maps *maps = spaces_process(drain->spaces, record->id.pid)->maps;
 	if (drain->mode == CHAIN_LIVE) {

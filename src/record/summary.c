@@ -76,11 +76,18 @@ static const struct summary_event *main_event(const struct summary *summary)
 	return summary->events.count > 0 ? &summary->events.data[0] : &none;
 }
 
-double summary_lost_share(const struct summary *summary)
+static double lost_share(const struct summary_event *event)
 {
-	const struct summary_event *event = main_event(summary);
 	uint64_t lost = event->lost + event->dropped;
 	return lost > 0 ? (double)lost / (double)(lost + event->taken) : 0;
+}
+
+double summary_lost_share(const struct summary *summary)
+{
+	double most = 0;
+	for (size_t i = 0; i < summary->events.count; i++)
+		most = fmax(most, summary->events.data[i].samples ? lost_share(&summary->events.data[i]) : 0);
+	return most;
 }
 
 static double silent_of(const struct summary_event *event)
@@ -91,6 +98,12 @@ static double silent_of(const struct summary_event *event)
 static double silent_share(const struct summary_event *event)
 {
 	return event->expected > 0 ? silent_of(event) / event->expected : 0;
+}
+
+// expected is rounded: 1 from half a period on.
+static bool below_one_period(const struct summary_event *event)
+{
+	return event->is_clock && event->expected >= 0 && event->running_ns < event->period;
 }
 
 static double bad_stacks(const struct summary *summary, uint64_t count)
@@ -145,28 +158,37 @@ static void say_sound(const struct summary *summary, struct buf *out, struct buf
 	paragraph(out, text);
 }
 
+// Only the first event's losses are kept by the second.
+static void say_loss(const struct summary *summary, const struct summary_event *event, struct buf *out, struct buf *text)
+{
+	char a[32], b[32];
+	bool is_main = event == main_event(summary);
+	if (!event->samples || lost_share(event) <= 0)
+		return;
+	buf_printf(text, "CARE: %s%slost %s (%s)", is_main ? "" : event->name, is_main ? "" : " ", grouped(event->lost + event->dropped, a),
+	           percent(lost_share(event), b));
+	if (is_main && summary->lost_to_s >= summary->lost_from_s && event->lost > 0)
+		buf_printf(text, ", all from +%.0f s to +%.0f s", summary->lost_from_s, summary->lost_to_s);
+	if (event->dropped > 0)
+		buf_printf(text, "; %s of them dropped by the recorder", grouped(event->dropped, a));
+	if (summary->loss_reason != NULL && event->lost > 0)
+		buf_printf(text, ": %s", summary->loss_reason);
+	paragraph(out, text);
+}
+
 static void say_care(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct summary_event *event = main_event(summary);
-	char a[32], b[32];
+	char a[32];
 	if (event->taken < RANKABLE) {
 		if (event->taken == 0)
-			buf_printf(text, "CARE: no sample was taken%s", event->expected >= 0 && event->expected < 1
-			           ? ": the target used less CPU time than one period" : "");
+			buf_printf(text, "CARE: no sample was taken%s", below_one_period(event) ? ": the target used less CPU time than one period" : "");
 		else
 			buf_printf(text, "CARE: %s sample%s: below %d nothing can be ranked", grouped(event->taken, a), event->taken == 1 ? "" : "s", RANKABLE);
 		paragraph(out, text);
 	}
-	if (summary_lost_share(summary) > 0) {
-		buf_printf(text, "CARE: lost %s (%s)", grouped(event->lost + event->dropped, a), percent(summary_lost_share(summary), b));
-		if (summary->lost_to_s >= summary->lost_from_s && event->lost > 0)
-			buf_printf(text, ", all from +%.0f s to +%.0f s", summary->lost_from_s, summary->lost_to_s);
-		if (event->dropped > 0)
-			buf_printf(text, "; %s of them dropped by the recorder", grouped(event->dropped, a));
-		if (summary->loss_reason != NULL && event->lost > 0)
-			buf_printf(text, ": %s", summary->loss_reason);
-		paragraph(out, text);
-	}
+	for (size_t i = 0; i < summary->events.count; i++)
+		say_loss(summary, &summary->events.data[i], out, text);
 	if (bad_stacks(summary, summary->truncated) > 0.001) {
 		buf_printf(text, "CARE: stacks truncated %s (deeper than the %u KB a sample holds)", percent(bad_stacks(summary, summary->truncated), a),
 		           (summary->stack_bytes + 1023) / 1024);
@@ -176,7 +198,7 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 		buf_printf(text, "CARE: stacks not unwound to their root %s", percent(bad_stacks(summary, summary->failed), a));
 		paragraph(out, text);
 	}
-	if (silent_share(event) >= 0.01) {
+	if (silent_share(event) >= 0.01 && !below_one_period(event)) {
 		buf_printf(text, "CARE: ");
 		add_silent(event, text);
 		buf_printf(text, ": %s", summary->silent_reason != NULL ? summary->silent_reason : "ticks that were due by CPU time and never came");

@@ -49,7 +49,7 @@ struct summary {
 	int command_status, own_status; // command_status -1: no command, or it still runs
 };
 
-double summary_lost_share(const struct summary *summary); // of the first event: lost and dropped of what was due
+double summary_lost_share(const struct summary *summary); // of the event that lost most: lost and dropped of what was due
 bool summary_is_sound(const struct summary *summary);
 // Whole lines, each with "perfsample: " in front; names in it are escaped for a terminal.
 void summary_text(const struct summary *summary, struct buf *out);

@@ -231,7 +231,8 @@ static uint32_t *thread_of(struct tally *t, const struct profile_sample *sample,
 	uint32_t index = *hash_map_put(&t->thread_ids, key, (uint32_t)t->thread_states.count, is_new);
 	if (*is_new) {
 		vec_push(&t->thread_states, 0);
-		hash_map_put(&t->process_ids, (uint32_t)sample->pid, 0, NULL);
+		if (sample->pid != -1) // the kernel names a task so that is being reaped: it is one of the others
+			hash_map_put(&t->process_ids, (uint32_t)sample->pid, 0, NULL);
 	}
 	return &t->thread_states.data[index];
 }

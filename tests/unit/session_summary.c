@@ -64,6 +64,38 @@ static void text(void)
 	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "bad");
 }
 
+// A verdict is that of every event; what no clock measured is not called CPU time.
+static void events(void)
+{
+	struct summary_event event, two[2];
+	int32_t id;
+	struct summary summary = clean(&event, &id);
+	ok(summary_is_sound(&summary), "one event, next to nothing lost: sound");
+	two[0] = event;
+	two[1] = (struct summary_event){ .name = "page-faults", .samples = true, .period = 1, .taken = 61, .lost = 164, .expected = 225 };
+	summary.events.data = two;
+	summary.events.count = 2;
+	ok(!summary_is_sound(&summary) && summary_lost_share(&summary) > 0.7, "not when another event lost most of its samples");
+	struct buf out = { 0 };
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "CARE: page-faults lost 164 (72.9%)") != NULL, "and it is named");
+	buf_clear(&out);
+	two[1].samples = false;
+	ok(summary_is_sound(&summary), "a member of a group that only counts has none to lose");
+
+	summary.events.count = 1;
+	two[0] = (struct summary_event){ .name = "mem:0x401000:x", .samples = true, .period = 1 };
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "CARE: no sample was taken\n") != NULL && strstr(buf_text(&out), "less CPU time") == NULL,
+	   "a breakpoint that was never met is no matter of CPU time");
+	buf_clear(&out);
+	two[0] = (struct summary_event){ .name = "cpu-clock", .is_clock = true, .samples = true, .period = 1295295, .expected = 1, .running_ns = 778494 };
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "less CPU time than one\n") != NULL && strstr(buf_text(&out), "never\n") == NULL,
+	   "before a whole period no tick is due, though expected rounds to 1");
+	buf_release(&out);
+}
+
 static void hostile(void)
 {
 	struct summary_event event;
@@ -122,6 +154,7 @@ static void json(void)
 int main(void)
 {
 	text();
+	events();
 	hostile();
 	few();
 	json();
