@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -71,6 +72,21 @@ static bool create_temporary(struct outfile *out, struct err *err)
 	return err_errno(err, STATUS_FINISH, "creating a file beside %s", out->path);
 }
 
+enum { PIPE_TRIES = 50, PIPE_PAUSE_MS = 100 };
+
+// Opening a named pipe waits for its reader, for ever and behind blocked signals: here for five seconds.
+static int open_special(const struct outfile *out)
+{
+	for (int i = 0;; i++) {
+		int fd = openat(out->folder_fd, out->name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd >= 0)
+			(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+		if (fd >= 0 || errno != ENXIO || i == PIPE_TRIES)
+			return fd;
+		nanosleep(&(struct timespec){ .tv_nsec = PIPE_PAUSE_MS * 1000000L }, NULL);
+	}
+}
+
 bool outfile_open(struct outfile *out, const char *path, int stream_fd, struct err *err)
 {
 	*out = (struct outfile){ .fd = -1, .folder_fd = -1 };
@@ -87,7 +103,9 @@ bool outfile_open(struct outfile *out, const char *path, int stream_fd, struct e
 		if (S_ISDIR(st.st_mode))
 			return err_set(err, STATUS_FINISH, "writing %s: it is a folder", out->path);
 		out->is_stream = true;
-		out->fd = openat(out->folder_fd, out->name, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+		out->fd = open_special(out);
+		if (out->fd < 0 && errno == ENXIO && S_ISFIFO(st.st_mode))
+			return err_set(err, STATUS_FINISH, "writing %s: nothing reads this pipe: start its reader first", out->path);
 		return out->fd >= 0 || err_errno(err, STATUS_FINISH, "writing %s", out->path);
 	}
 	return create_temporary(out, err);

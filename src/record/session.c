@@ -41,6 +41,7 @@ static bool catch_signals(struct session *session, struct err *err)
 	sigaddset(&set, SIGHUP);
 	session->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	sigaddset(&set, SIGPIPE); // a reader that went away is an EPIPE in the writer thread
+	sigaddset(&set, SIGXFSZ); // RLIMIT_FSIZE is an EFBIG there, like a full disk
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	session->wake_main_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->wake_drain_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

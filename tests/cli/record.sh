@@ -192,6 +192,12 @@ ok "$(grep -q "CARE: lost .*all from +" "$dir/err"; echo $?)" "and placed in tim
 sleep 1; kill -STOP $r; sleep 1; kill -CONT $r; wait $r
 is $? 5 "--strict: status 5"
 
+# ---------------------------------------------------------------- outputs that end
+(ulimit -f 100; rec -c 50000 --max-cpu 100 -o limited.data -- ./burn 0.5); is $? 6 "a file size limit is a full disk: status 6"
+(cd "$dir" && "$ps" report -q -i limited.data >out 2>err); is $? 0 "and what was written can be read"
+mkfifo "$dir/pipe"
+(cd "$dir" && timeout -k 1 20 "$ps" record -o pipe -- ./burn 0.1 >out 2>err); is $? 6 "a pipe that nothing reads is not waited for without end"
+
 # ---------------------------------------------------------------- root
 if [ "$root" -eq 0 ]; then
 	rec -a --duration 0.5 -o a.data --summary s.json; is $? 0 "-a"
