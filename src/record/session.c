@@ -367,8 +367,7 @@ bool session_run(struct session *session, struct err *err)
 	drain_retry_aside(&session->drain, true);
 	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after and bothers no target
 	session->has_run = true;
-	if (output_state(session->output) == OUTPUT_FAILED)
-		decide(&session->decisions, "what was sampled after the last whole write is not in the file");
+	session->is_short = output_state(session->output) == OUTPUT_FAILED;
 	return output_finish(session->output, err);
 }
 
@@ -394,7 +393,7 @@ struct session_facts session_facts(const struct session *session)
 		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
 		.path = writer_path(session->writer), .bytes = writer_bytes(session->writer),
 		.threads = (uint32_t)session->drain.threads.count, .processes = (uint32_t)session->drain.pids.count,
-		.target_cpu_ns = target_cpu_ns(session), .has_run = session->has_run, .broken_pipe = output_is_broken_pipe(session->output),
+		.target_cpu_ns = target_cpu_ns(session), .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
 	};
 	if (facts.threads < session->target.threads)
 		facts.threads = session->target.threads;

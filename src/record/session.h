@@ -72,6 +72,7 @@ struct session_facts { // read when session_run has returned
 	int signal;                  // that ended it; 0: none
 	bool command_was_ended;      // by us, with SIGTERM: something else than its own end ended the recording
 	bool has_run;                // sampling took place
+	bool is_short;               // the output failed: the file lacks samples that the books have
 	bool broken_pipe;            // the output's reader went away
 	const char *path;            // of the file
 	uint64_t bytes;              // written

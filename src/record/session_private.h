@@ -29,7 +29,7 @@ struct session {
 	uint64_t start_ns, end_ns, start_wall_ns;
 	enum session_end end;
 	int ended_by_signal;
-	bool has_run, child_was_ended;
+	bool has_run, is_short, child_was_ended;
 
 	// drain thread
 	pthread_t drain_thread;

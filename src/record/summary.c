@@ -115,7 +115,7 @@ static double bad_stacks(const struct summary *summary, uint64_t count)
 bool summary_is_sound(const struct summary *summary)
 {
 	const struct summary_event *event = main_event(summary);
-	return event->taken >= RANKABLE && summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
+	return !summary->is_short && event->taken >= RANKABLE && summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
 	       bad_stacks(summary, summary->truncated + summary->failed) < 0.05;
 }
 
@@ -185,6 +185,10 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 			buf_printf(text, "CARE: no sample was taken%s", below_one_period(event) ? ": the target used less CPU time than one period" : "");
 		else
 			buf_printf(text, "CARE: %s sample%s: below %d nothing can be ranked", grouped(event->taken, a), event->taken == 1 ? "" : "s", RANKABLE);
+		paragraph(out, text);
+	}
+	if (summary->is_short) {
+		buf_string(text, "CARE: what was sampled after the last whole write is not in the file");
 		paragraph(out, text);
 	}
 	for (size_t i = 0; i < summary->events.count; i++)

@@ -25,6 +25,7 @@ struct summary {
 	VEC(int32_t) ids;
 	uint32_t threads, processes;
 	bool has_cpu_seconds;
+	bool is_short;              // the output failed: the file lacks samples that are counted here
 	double seconds, cpu_seconds;
 	VEC(struct summary_event) events;
 	uint64_t complete, joined, truncated, failed; // of the samples whose stacks were unwound; all 0: none were

@@ -195,8 +195,8 @@ is $? 5 "--strict: status 5"
 # ---------------------------------------------------------------- outputs that end
 (ulimit -f 100; rec -c 50000 --max-cpu 100 -o limited.data -- ./burn 0.5); is $? 6 "a file size limit is a full disk: status 6"
 (cd "$dir" && "$ps" report -q -i limited.data >out 2>err); is $? 0 "and what was written can be read"
-mkfifo "$dir/pipe"
-(cd "$dir" && timeout -k 1 20 "$ps" record -o pipe -- ./burn 0.1 >out 2>err); is $? 6 "a pipe that nothing reads is not waited for without end"
+mkfifo "$dir/lonely"
+(cd "$dir" && timeout -k 1 20 "$ps" record -o lonely -- ./burn 0.1 >out 2>err); is $? 6 "a pipe that nothing reads is not waited for without end"
 
 # ---------------------------------------------------------------- root
 if [ "$root" -eq 0 ]; then

@@ -71,6 +71,9 @@ static void events(void)
 	int32_t id;
 	struct summary summary = clean(&event, &id);
 	ok(summary_is_sound(&summary), "one event, next to nothing lost: sound");
+	summary.is_short = true;
+	ok(!summary_is_sound(&summary), "not when the file lacks some of it");
+	summary.is_short = false;
 	two[0] = event;
 	two[1] = (struct summary_event){ .name = "page-faults", .samples = true, .period = 1, .taken = 61, .lost = 164, .expected = 225 };
 	summary.events.data = two;
