@@ -143,10 +143,17 @@ static void forget_thread(struct spaces *spaces, struct thread_entry *entry)
 	free(entry);
 }
 
+static void forget_threads(struct spaces *spaces, struct process_entry *entry)
+{
+	for (struct thread_entry *thread = entry->threads, *next; thread != NULL; thread = next) {
+		next = thread->next;
+		forget_thread(spaces, thread);
+	}
+}
+
 static void forget_process(struct spaces *spaces, struct process_entry *entry)
 {
-	while (entry->threads != NULL)
-		forget_thread(spaces, entry->threads);
+	forget_threads(spaces, entry);
 	hash_map_remove(&spaces->by_pid, (uint32_t)entry->process.pid);
 	spaces->processes.data[entry->slot] = NULL;
 	vec_push(&spaces->free_processes, entry->slot);
@@ -330,8 +337,7 @@ static enum space_change apply_ksymbol(struct spaces *spaces, const struct recor
 // A process under a number that was in use before: nothing of the old one is left.
 static void start_over(struct spaces *spaces, struct process_entry *entry)
 {
-	while (entry->threads != NULL)
-		forget_thread(spaces, entry->threads);
+	forget_threads(spaces, entry);
 	struct maps *old = entry->process.maps;
 	entry->process = (struct process){ .pid = entry->process.pid, .parent_pid = -1, .maps = maps_retain(spaces->empty) };
 	maps_release(old);

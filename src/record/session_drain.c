@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "record/budget.h"
 #include "record/session_private.h"
 
 // src/DESIGN.md, Statistics, 3: periods that resonate with no usual loop, and the like rates of events that are no clocks.
@@ -113,6 +114,9 @@ static bool wants_tails(struct session *session)
 {
 	struct drain *drain = &session->drain;
 	if (session->tails != NULL || session->no_tails || session->config->no_join || session->config->mode != CHAIN_LIVE || drain->unwound < TAILS_STACKS)
+		return false;
+	// Who asked for small copies asked for cheap ones: a wake-up a sample would cost several times what they save.
+	if (session->config->stack_bytes > 0 && session->config->stack_bytes < STACK_BYTES_MAX)
 		return false;
 	double seconds = (double)(drain->now_ns - session->tails_since_ns) / 1e9, share = 100.0 * (double)drain->cut_full / (double)drain->unwound;
 	double percent = session->cpu_percent + (double)drain->unwound / seconds * TAIL_COST_NS / 1e7;

@@ -46,7 +46,7 @@ ps fold -i "$small" --time +0.1,+0.2
 part=$(awk '{ n += $NF } END { print n + 0 }' <<<"$out")
 [ "$part" -gt 0 ] && [ "$part" -lt "$total" ]
 ok $? "--time in seconds from the start"
-for wrong in 5 a,b 2,1 +1,+0.5 1,2,3 101%,; do
+for wrong in 5 a,b 2,1 +1,+0.5 1,2,3 "101%,"; do
 	ps fold -i "$small" --time "$wrong"
 	is $status 2 "--time $wrong is refused"
 done

@@ -64,7 +64,7 @@ cc -O2 -g -pthread "$dir/burn.c" -o "$dir/burn" || { echo "Bail out! no C compil
 
 # ---------------------------------------------------------------- a command
 rec --summary s.json -- ./burn 0.5 2; is $? 0 "a command is recorded"
-is "$(cat "$dir/out")" done "its standard output is its own"
+is "$(cat "$dir/out")" "done" "its standard output is its own"
 ok "$(json "$dir/s.json" 's["taken"] > 600'; echo $?)" "one sample every 1.295 ms of its CPU time"
 ok "$(json "$dir/s.json" 's["expected"] is None or s["taken"] + s["idle"] + s["others"] + s["lost"] + s["dropped"] + s["silent"] == s["expected"]'; echo $?)" \
 	"the parts add up to what was due"

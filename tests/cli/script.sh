@@ -39,7 +39,7 @@ like "$out" '^# hostname : ' "--header: where"
 like "$out" '^# cmdline : .*\./small$' "--header: what"
 like "$out" '^# event : name = cpu-clock, type = 1, ' "--header: the event"
 is "$(sed -n '/^#/!p' <<<"$out")" "$("$perfsample" script -i "$small")" "the rest is the same"
-for wrong in nope comm,nope +comm,sym "" ,; do
+for wrong in nope comm,nope +comm,sym "" ","; do
 	ps script -i "$small" -F "$wrong"
 	is $status 2 "-F '$wrong' is refused"
 done

@@ -178,7 +178,7 @@ good = cut = false = 0
 for line in open(sys.argv[1]):
     stack, n = line.rstrip("\n").rsplit(" ", 1)
     frames = stack.split(";")
-    if not any(f.startswith("spin") for f in frames):
+    if not any(f.startswith("spin") for f in frames[1:]):  # [0] is the process's name
         continue
     if frames[1].startswith("["):
         cut += int(n)
@@ -273,6 +273,8 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	spliced 100 "the same where the whole stack changes"
 	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
 	holds 'ends["splices"] == {"exact": 0, "checked": 0} and e["stacks"]["truncated"] > 0.7 * taken' "--no-join: truncated"
+	rec --max-cpu 100 -F 2000 --call-graph dwarf,8192 ./changing 0.5 100000
+	holds 'ends["splices"]["exact"] == 0 and e["stacks"]["truncated"] > 0.7 * taken' "a copy that was asked to be small: truncated, not read on"
 	rec --max-cpu 0.5 ./changing 0.7 100000
 	holds 'ends["splices"]["exact"] == 0' "beyond --max-cpu: not read"
 	grep -q 'stay truncated' "$dir/err"
