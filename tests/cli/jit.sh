@@ -4,9 +4,9 @@
 # shellcheck disable=SC2154 # tap.sh sets what it names
 . "$(dirname "$0")/tap.sh"
 CC=${CC:-gcc}
+corpus=$(realpath -m "${PERFSAMPLE_CORPUS:-../shared/data}")/corpus/jit/node-jitdump
 cd "$work" || exit 1
 script() { "$perfsample" script -F ip,sym,dso "$@" 2>script.err; }
-corpus=$PERFSAMPLE_CORPUS/corpus/jit/node-jitdump
 if [ -r "$corpus/jit.data" ]; then
 	mkdir -p tree/tmp/jd
 	zcat "$corpus/jit-25898.dump.gz" >tree/tmp/jd/jit-25898.dump
