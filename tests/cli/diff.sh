@@ -58,14 +58,19 @@ int main(int argc, char **argv)
 }
 C
 ${CC:-gcc} -O1 -o "$dir/w" "$dir/w.c" || exit 1
-sides=()
-for i in 1 2 3; do # in turn
-	"$ps" record -q -o "$dir/b$i" -- "$dir/w" 60000 2>/dev/null
-	"$ps" record -q -o "$dir/n$i" -- "$dir/w" 150000 2>/dev/null
-	sides+=(--base "$dir/b$i" --new "$dir/n$i")
+finds() { grep -qE '^total .* -> .* CPU ms/run  \+[0-9.]+% \[' "$dir/text" && grep -q ' slower$' "$dir/text"; }
+# Three runs a side decide by Student's t with 2 degrees of freedom each: one run that a busy host slowed may leave it open, and rightly. Then again.
+for _ in 1 2 3 4; do
+	sides=()
+	for i in 1 2 3; do # in turn
+		"$ps" record -q -o "$dir/b$i" -- "$dir/w" 60000 2>/dev/null
+		"$ps" record -q -o "$dir/n$i" -- "$dir/w" 150000 2>/dev/null
+		sides+=(--base "$dir/b$i" --new "$dir/n$i")
+	done
+	"$ps" diff "${sides[@]}" --units 3 --unit run >"$dir/text" 2>"$dir/err"
+	finds && break
 done
-"$ps" diff "${sides[@]}" --units 3 --unit run >"$dir/text" 2>"$dir/err"
-ok "$(grep -qE '^total .* -> .* CPU ms/run  \+[0-9.]+% \[' "$dir/text" && grep -q ' slower$' "$dir/text"; echo $?)" "what does 2.5 times the work is found"
+ok "$(finds; echo $?)" "what does 2.5 times the work is found"
 ok "$(! grep -q 'sides not alternated' "$dir/text"; echo $?)" "recorded in turn: no caveat of drift"
 "$ps" diff "${sides[@]}" --units 3 --fail-over 20:slower >/dev/null 2>"$dir/err"
 ok "$([ $? -eq 1 ]; echo $?)" "the gate fails: status 1"
