@@ -35,8 +35,9 @@ static bool take_format(struct choices *c, const struct option_value *value, str
 	return true;
 }
 
-static bool take(struct choices *c, const struct option_value *value, struct err *err)
+static bool take(void *choices, const struct option_value *value, struct err *err)
 {
+	struct choices *c = choices;
 	switch (value->id) {
 	case ID_FORMAT: return take_format(c, value, err);
 	case ID_OUTPUT: c->output = value->value; return true;
@@ -66,8 +67,11 @@ static bool put(const struct choices *c, const struct buf *bytes, struct err *er
 	return is_done;
 }
 
-static bool export(struct choices *c, struct profile *profile, struct err *err)
+static bool export(void *choices, struct profile *profile, struct err *err)
 {
+	struct choices *c = choices;
+	if (c->exporter == NULL)
+		return err_set(err, STATUS_USAGE, "--format is needed: " FORMATS);
 	struct report_options options = report_defaults();
 	struct report report = { 0 };
 	struct buf out = { 0 };
@@ -107,25 +111,10 @@ static const struct option options[] = {
 static int run(int argc, char **argv)
 {
 	struct choices c = { .output = "-" };
-	struct profile profile = { 0 };
-	struct option_parser parser;
-	struct option_value value;
-	struct err err = { 0 };
-	select_init(&c.selection);
-	option_parser_init(&parser, options, argc, argv, false);
-	while (option_next(&parser, &value, &err))
-		if (!take(&c, &value, &err))
-			break;
-	if (err.status == STATUS_OK && parser.next < argc)
-		err_set(&err, STATUS_USAGE, "unexpected word %s (a recording is named with -i)", argv[parser.next]);
-	if (err.status == STATUS_OK && c.exporter == NULL)
-		err_set(&err, STATUS_USAGE, "--format is needed: " FORMATS);
-	bool is_done = err.status == STATUS_OK && export(&c, &profile, &err);
-	if (!is_done)
-		log_error("export: %s", err.text);
-	profile_release(&profile);
-	select_release(&c.selection);
-	return is_done ? STATUS_OK : (int)err.status;
+	static const struct select_command command = {
+		.name = "export", .options = options, .no_operands = "a recording is named with -i", .take = take, .run = export,
+	};
+	return select_run(&command, argc, argv, &c, &c.selection);
 }
 
 static const char *const usages[] = { "perfsample export --format FORMAT [-i FILE] [-o FILE] [options]", NULL };

@@ -19,8 +19,9 @@ struct choices {
 	const char *event, *output;
 };
 
-static bool take(struct choices *c, const struct option_value *value, struct err *err)
+static bool take(void *choices, const struct option_value *value, struct err *err)
 {
+	struct choices *c = choices;
 	uint64_t width;
 	switch (value->id) {
 	case ID_OUTPUT: c->output = value->value; return true;
@@ -176,8 +177,9 @@ static bool draw(struct choices *c, const struct profile *profile, uint32_t even
 	return is_done;
 }
 
-static bool flame(struct choices *c, struct profile *profile, struct err *err)
+static bool flame(void *choices, struct profile *profile, struct err *err)
 {
+	struct choices *c = choices;
 	uint32_t event;
 	c->selection.load.no_lines = true;
 	if (!choose_format(c, err) || !select_load(&c->selection, profile, err) || !select_event(profile, c->event, &event, err))
@@ -208,23 +210,10 @@ static const struct option options[] = {
 static int run(int argc, char **argv)
 {
 	struct choices c = { .output = "flame.svg" };
-	struct profile profile = { 0 };
-	struct option_parser parser;
-	struct option_value value;
-	struct err err = { 0 };
-	select_init(&c.selection);
-	option_parser_init(&parser, options, argc, argv, false);
-	while (option_next(&parser, &value, &err))
-		if (!take(&c, &value, &err))
-			break;
-	if (err.status == STATUS_OK && parser.next < argc)
-		err_set(&err, STATUS_USAGE, "unexpected word %s (a recording is named with -i)", argv[parser.next]);
-	bool is_done = err.status == STATUS_OK && flame(&c, &profile, &err);
-	if (!is_done)
-		log_error("flame: %s", err.text);
-	profile_release(&profile);
-	select_release(&c.selection);
-	return is_done ? STATUS_OK : (int)err.status;
+	static const struct select_command command = {
+		.name = "flame", .options = options, .no_operands = "a recording is named with -i", .take = take, .run = flame,
+	};
+	return select_run(&command, argc, argv, &c, &c.selection);
 }
 
 static const char *const usages[] = { "perfsample flame [-i FILE] [-o FILE.svg|FILE.html] [options]", NULL };

@@ -13,8 +13,9 @@ struct choices {
 	const char *event, *output;
 };
 
-static bool take(struct choices *c, const struct option_value *value, struct err *err)
+static bool take(void *choices, const struct option_value *value, struct err *err)
 {
+	struct choices *c = choices;
 	switch (value->id) {
 	case ID_PID: c->input.with_pid = true; return true;
 	case ID_TID: c->input.with_tid = true; return true;
@@ -28,8 +29,9 @@ static bool take(struct choices *c, const struct option_value *value, struct err
 	}
 }
 
-static bool fold(struct choices *c, struct profile *profile, struct err *err)
+static bool fold(void *choices, struct profile *profile, struct err *err)
 {
+	struct choices *c = choices;
 	struct buf out = { 0 };
 	c->selection.load.no_lines = true;
 	if (!select_load(&c->selection, profile, err) || !select_event(profile, c->event, &c->input.event, err))
@@ -59,23 +61,10 @@ static const struct option options[] = {
 static int run(int argc, char **argv)
 {
 	struct choices c = { .output = "-" };
-	struct profile profile = { 0 };
-	struct option_parser parser;
-	struct option_value value;
-	struct err err = { 0 };
-	select_init(&c.selection);
-	option_parser_init(&parser, options, argc, argv, false);
-	while (option_next(&parser, &value, &err))
-		if (!take(&c, &value, &err))
-			break;
-	if (err.status == STATUS_OK && parser.next < argc)
-		err_set(&err, STATUS_USAGE, "unexpected word %s (a recording is named with -i)", argv[parser.next]);
-	bool is_done = err.status == STATUS_OK && fold(&c, &profile, &err);
-	if (!is_done)
-		log_error("fold: %s", err.text);
-	profile_release(&profile);
-	select_release(&c.selection);
-	return is_done ? STATUS_OK : (int)err.status;
+	static const struct select_command command = {
+		.name = "fold", .options = options, .no_operands = "a recording is named with -i", .take = take, .run = fold,
+	};
+	return select_run(&command, argc, argv, &c, &c.selection);
 }
 
 static const char *const usages[] = { "perfsample fold [-i FILE] [options]", NULL };

@@ -249,8 +249,11 @@ static void say(const struct inject *in)
 	         in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), (double)writer_bytes(in->writer) / 1e6);
 }
 
-static bool inject(struct choices *c, struct profile *profile, struct err *err)
+static bool inject(void *choices, struct profile *profile, struct err *err)
 {
+	struct choices *c = choices;
+	if (c->output == NULL)
+		return err_set(err, STATUS_USAGE, "-o FILE is needed: inject never changes the recording it reads");
 	struct inject in = { .choices = c, .profile = profile };
 	struct load_sink sink = { .context = &in, .record = take_record, .round = take_round, .finish = take_finish };
 	bool is_stream = strcmp(c->output, "-") == 0;
@@ -292,8 +295,9 @@ static bool take_strip(struct choices *c, const struct option_value *value, stru
 	return is_good;
 }
 
-static bool take(struct choices *c, const struct option_value *value, struct err *err)
+static bool take(void *choices, const struct option_value *value, struct err *err)
 {
+	struct choices *c = choices;
 	switch (value->id) {
 	case ID_OUTPUT: c->output = value->value; return true;
 	case ID_STRIP: return take_strip(c, value, err);
@@ -305,7 +309,7 @@ static const struct option options[] = {
 	{ 'i', "input", "FILE", "the recording, ours or perf's; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" },
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL },
 	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" },
-	{ 0, "jobs", "N", "threads that unwind and look up names", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
+	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL },
 	{ 'c', "comms", "COMMS", "only samples of these commands", 0, SELECT_COMMS, "Which samples", NULL },
 	SELECT_ID_OPTIONS,
@@ -324,25 +328,10 @@ static const struct option options[] = {
 static int run(int argc, char **argv)
 {
 	struct choices c = { 0 };
-	struct profile profile = { 0 };
-	struct option_parser parser;
-	struct option_value value;
-	struct err err = { 0 };
-	select_init(&c.selection);
-	option_parser_init(&parser, options, argc, argv, false);
-	while (option_next(&parser, &value, &err))
-		if (!take(&c, &value, &err))
-			break;
-	if (err.status == STATUS_OK && parser.next < argc)
-		err_set(&err, STATUS_USAGE, "unexpected word %s (a recording is named with -i)", argv[parser.next]);
-	if (err.status == STATUS_OK && c.output == NULL)
-		err_set(&err, STATUS_USAGE, "-o FILE is needed: inject never changes the recording it reads");
-	bool is_done = err.status == STATUS_OK && c.output != NULL && inject(&c, &profile, &err);
-	if (!is_done)
-		log_error("inject: %s", err.text);
-	profile_release(&profile);
-	select_release(&c.selection);
-	return is_done ? STATUS_OK : (int)err.status;
+	static const struct select_command command = {
+		.name = "inject", .options = options, .no_operands = "a recording is named with -i", .take = take, .run = inject,
+	};
+	return select_run(&command, argc, argv, &c, &c.selection);
 }
 
 static const char *const usages[] = { "perfsample inject -o FILE [-i FILE] [options]", NULL };

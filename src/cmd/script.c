@@ -14,8 +14,9 @@ struct choices {
 	struct export_input input;
 };
 
-static bool take(struct choices *c, const struct option_value *value, struct err *err)
+static bool take(void *choices, const struct option_value *value, struct err *err)
 {
+	struct choices *c = choices;
 	unsigned fields;
 	switch (value->id) {
 	case ID_FIELDS:
@@ -32,8 +33,9 @@ static bool take(struct choices *c, const struct option_value *value, struct err
 	}
 }
 
-static bool script(struct choices *c, struct profile *profile, struct err *err)
+static bool script(void *choices, struct profile *profile, struct err *err)
 {
+	struct choices *c = choices;
 	if (!select_load(&c->selection, profile, err))
 		return false;
 	c->input.profile = profile;
@@ -71,23 +73,10 @@ static const struct option options[] = {
 static int run(int argc, char **argv)
 {
 	struct choices c = { 0 };
-	struct profile profile = { 0 };
-	struct option_parser parser;
-	struct option_value value;
-	struct err err = { 0 };
-	select_init(&c.selection);
-	option_parser_init(&parser, options, argc, argv, false);
-	while (option_next(&parser, &value, &err))
-		if (!take(&c, &value, &err))
-			break;
-	if (err.status == STATUS_OK && parser.next < argc)
-		err_set(&err, STATUS_USAGE, "unexpected word %s (perfsample runs no scripts; a recording is named with -i)", argv[parser.next]);
-	bool is_done = err.status == STATUS_OK && script(&c, &profile, &err);
-	if (!is_done)
-		log_error("script: %s", err.text);
-	profile_release(&profile);
-	select_release(&c.selection);
-	return is_done ? STATUS_OK : (int)err.status;
+	static const struct select_command command = {
+		.name = "script", .options = options, .no_operands = "perfsample runs no scripts; a recording is named with -i", .take = take, .run = script,
+	};
+	return select_run(&command, argc, argv, &c, &c.selection);
 }
 
 static const char *const usages[] = { "perfsample script [-i FILE] [options]", NULL };

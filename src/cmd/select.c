@@ -223,3 +223,24 @@ bool select_event(const struct profile *profile, const char *name, uint32_t *eve
 	buf_release(&names);
 	return name == NULL; // a recording without samples has nothing to choose from
 }
+
+int select_run(const struct select_command *command, int argc, char **argv, void *choices, struct selection *selection)
+{
+	struct profile profile = { 0 };
+	struct option_parser parser;
+	struct option_value value;
+	struct err err = { 0 };
+	select_init(selection);
+	option_parser_init(&parser, command->options, argc, argv, false);
+	while (option_next(&parser, &value, &err))
+		if (!command->take(choices, &value, &err))
+			break;
+	if (err.status == STATUS_OK && parser.next < argc)
+		err_set(&err, STATUS_USAGE, "unexpected word %s (%s)", argv[parser.next], command->no_operands);
+	bool is_done = err.status == STATUS_OK && command->run(choices, &profile, &err);
+	if (!is_done)
+		log_error("%s: %s", command->name, err.text);
+	profile_release(&profile);
+	select_release(selection);
+	return is_done ? STATUS_OK : (int)err.status;
+}

@@ -51,6 +51,16 @@ struct selection {
 
 void select_init(struct selection *selection);
 void select_release(struct selection *selection);
+// What a command without operands does with its options and then with the recording.
+struct select_command {
+	const char *name;                // for the message of an error
+	const struct option *options;
+	const char *no_operands;         // why a bare word is wrong: "a recording is named with -i"
+	bool (*take)(void *choices, const struct option_value *value, struct err *err);
+	bool (*run)(void *choices, struct profile *profile, struct err *err);
+};
+// Parses, runs, prints what went wrong; the exit status. `choices` are the command's own, `selection` among them.
+int select_run(const struct select_command *command, int argc, char **argv, void *choices, struct selection *selection);
 // false with STATUS_OK: not one of these options.
 bool select_take(struct selection *selection, const struct option_value *value, struct err *err);
 // Turns --time into the recording's clock. STATUS_USAGE names what cannot be understood.
