@@ -156,21 +156,21 @@ struct image *debug_file_find_executable(const struct symbolizer_options *option
 	return search.found;
 }
 
-struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug)
+struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug, struct build_id *id)
 {
 	static const char *const suffixes[] = { ".debug", "/debug", "", NULL };
 	const struct image_section *section = image_find_section(debug, ".gnu_debugaltlink");
 	struct buf storage = { 0 };
 	struct bytes b;
-	struct build_id id = { 0 };
 	struct image *found = NULL;
+	*id = (struct build_id){ 0 };
 	if (section != NULL && image_section_contents(debug, section, &storage, &b, NULL)) {
 		const char *name = bytes_cstr(&b);
 		size_t size = bytes_left(&b);
-		if (!b.bad && size > 0 && size <= sizeof(id.bytes)) {
-			id.size = (uint8_t)size;
-			memcpy(id.bytes, b.at, size);
-			struct search search = { .options = options, .id = &id, .suffixes = suffixes };
+		if (!b.bad && size > 0 && size <= sizeof(id->bytes)) {
+			id->size = (uint8_t)size;
+			memcpy(id->bytes, b.at, size);
+			struct search search = { .options = options, .id = id, .suffixes = suffixes };
 			// Distributions name it absolutely (/usr/lib/debug/.dwz/…) or relative to the debug file.
 			const char *slash = strrchr(debug->path, '/');
 			int length = name[0] != '/' && slash != NULL ? (int)(slash - debug->path) + 1 : 0;

@@ -9,8 +9,8 @@
 // image's; without build IDs, when its CRC is the one the debuglink states. A reference for the caller, or NULL; `*is_wrong`
 // is set when a file was there and was not believed.
 struct image *debug_file_find(const struct symbolizer_options *options, const struct image *image, bool *is_wrong);
-// The supplementary file that `debug` names in .gnu_debugaltlink (dwz); its build ID must be the one stated there.
-struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug);
+// The supplementary file that `debug` names in .gnu_debugaltlink (dwz); its build ID must be the one stated there, which is `*id` (size 0: none).
+struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug, struct build_id *id);
 // The executable itself by build ID: DIR/.build-id/xx/yyyy/elf (perf's cache) and DIR/.build-id/xx/yyyy.
 struct image *debug_file_find_executable(const struct symbolizer_options *options, const struct build_id *id);
 

@@ -44,6 +44,11 @@ static bool take_if_wanted(struct symbol_module *module, struct image *image)
 	return false;
 }
 
+struct image *symbol_module_fetch(const struct symbol_module *module, const struct build_id *id, enum debuginfod_kind kind)
+{
+	return module->asks_servers && module->options->use_host_files ? debuginfod_find(module->options->debuginfod, id, kind) : NULL;
+}
+
 static void open_file(struct symbol_module *module)
 {
 	const char *symfs = module->options->symfs != NULL ? module->options->symfs : "";
@@ -59,6 +64,8 @@ static void open_file(struct symbol_module *module)
 		return;
 	if (module->wanted.build_id.size > 0)
 		module->image = debug_file_find_executable(module->options, &module->wanted.build_id);
+	if (module->image == NULL)
+		module->image = symbol_module_fetch(module, &module->wanted.build_id, DEBUGINFOD_EXECUTABLE);
 }
 
 static bool has_debug_info(const struct image *image)
@@ -75,6 +82,8 @@ static void open_debug(struct symbol_module *module)
 	if (!module->options->use_host_files || has_debug_info(module->image))
 		return;
 	module->debug = debug_file_find(module->options, module->image, &is_wrong);
+	if (module->debug == NULL)
+		module->debug = symbol_module_fetch(module, &module->image->build_id, DEBUGINFOD_DEBUG_FILE);
 	// Debug files keep the program headers; a file prelinked since has other addresses than its debug file.
 	if (module->debug != NULL && module->debug->segment_count > 0 && module->image->segment_count > 0)
 		module->debug_bias = module->image->segments[0].vaddr - module->debug->segments[0].vaddr;

@@ -418,6 +418,19 @@ void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr
 		entry->results.data[*index] = result;
 }
 
+bool symbolizer_knows_source(struct symbolizer *s, uint32_t image, uint64_t image_addr)
+{
+	const struct entry *entry = s->images.data[image];
+	const uint32_t *index = hash_map_get(&entry->by_addr, image_addr);
+	return index != NULL && entry->results.data[*index]->frames[0].file != NULL;
+}
+
+void symbolizer_forget_sourceless(struct symbolizer *s, uint32_t image, uint64_t image_addr)
+{
+	if (!symbolizer_knows_source(s, image, image_addr))
+		hash_map_remove(&((struct entry *)s->images.data[image])->by_addr, image_addr);
+}
+
 // Asked even when no chains are wanted: names must not depend on whether inlines are shown.
 static const struct symbol_alias *find_callee(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
 {
@@ -490,6 +503,12 @@ void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries
 void symbolizer_image_open(struct symbolizer *s, uint32_t image)
 {
 	symbol_module_open(&s->images.data[image]->module);
+}
+
+void symbolizer_image_ask(struct symbolizer *s, uint32_t image)
+{
+	s->images.data[image]->module.asks_servers = s->options.debuginfod != NULL;
+	symbolizer_image_open(s, image);
 }
 
 struct symbol_image_status symbolizer_image_status(struct symbolizer *s, uint32_t image)

@@ -76,8 +76,10 @@ struct symbolizer_options {
 	bool no_lines;          // with inlines: the chains' names alone, which spares reading line tables (folded stacks need no lines)
 	bool no_cache;          // keep no decompressed debug sections in the user's cache directory (section_cache.h)
 	const char *kallsyms_path; // instead of /proc/kallsyms, or NULL
+	struct debuginfod *debuginfod; // asked for what is not here, for images that symbolizer_image_ask named; the caller's; NULL: no network
 };
 
+struct debuginfod; // symbols/debuginfod.h
 struct symbolizer;
 struct symbolizer *symbolizer_new(const struct symbolizer_options *options);
 void symbolizer_free(struct symbolizer *symbolizer);
@@ -86,6 +88,9 @@ uint32_t symbolizer_image(struct symbolizer *symbolizer, const struct symbol_ima
 // A name known from inside a recording: goes before every provider. Frames are copied. symbol_start as in the result. Of aliases
 // and callee, linkage names are enough.
 void symbolizer_preset(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr, const struct symbol_result *known);
+// Whether a name is known without a lookup, and its lines with it; and what was known without them is looked up anew when next asked for.
+bool symbolizer_knows_source(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
+void symbolizer_forget_sourceless(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
 // `image_addr`: for files and the vdso the offset in the file (run-time address - mapping start + mapping pgoff), which needs no
 // bias; for code in a jitdump likewise the offset in the dump; for the kernel and other JIT code the run-time address. The lookup address: return addresses are reduced by the caller.
 const struct symbol_result *symbolizer_lookup(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
@@ -102,6 +107,8 @@ void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query
 // What an image was resolved with, for --missing and caveats: file used, debug file used, build ID (hex) and reason.
 // Looks for its files now, without looking up an address.
 void symbolizer_image_open(struct symbolizer *symbolizer, uint32_t image);
+// The same, for an image that is worth asking debuginfod servers for its files: before anything was looked up in it.
+void symbolizer_image_ask(struct symbolizer *symbolizer, uint32_t image);
 struct symbol_image_status { const char *file, *debug_file; struct build_id build_id; enum symbol_missing missing; };
 struct symbol_image_status symbolizer_image_status(struct symbolizer *symbolizer, uint32_t image);
 

@@ -40,7 +40,7 @@ static bool open_image(struct reading *r)
 	struct symbol_image wanted = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(r->code->profile, dso->path), .build_id = dso->build_id, .map_fd = -1 };
 	r->symbolizer = symbolizer_new(&r->code->options->where);
 	r->id = symbolizer_image(r->symbolizer, &wanted);
-	(void)symbolizer_lookup(r->symbolizer, r->id, r->code->addrs[0].image_addr); // which opens it
+	symbolizer_image_ask(r->symbolizer, r->id);
 	struct symbol_image_status status = symbolizer_image_status(r->symbolizer, r->id);
 	if (status.file == NULL || !image_open_path(&r->image, status.file, NULL)) {
 		snprintf(r->out->note, sizeof(r->out->note), "no instructions: %s", symbol_missing_text(status.missing));

@@ -92,7 +92,7 @@ static bool annotate(struct choices *c, struct profile *profile, struct err *err
 	c->annotate.filter = &c->selection.filter;
 	c->annotate.where = (struct symbolizer_options){
 		.demangle = load->demangle, .inlines = load->inlines, .lines = true, .symfs = load->symfs, .more_debug_dirs = load->debug_dirs,
-		.use_host_files = true, .no_cache = load->no_cache,
+		.use_host_files = true, .no_cache = load->no_cache, .debuginfod = load->debuginfod,
 	};
 	c->view.symfs = load->symfs;
 	c->view.recorded_wall_ns = profile->meta.start_wall_ns;

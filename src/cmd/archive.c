@@ -73,10 +73,11 @@ static bool add_image(struct packing *p, const char *path, const struct image *i
 static bool add_debug_file(struct packing *p, const char *path, const char *debug_path, const struct build_id *id, struct err *err)
 {
 	struct image *debug, *alt;
+	struct build_id alt_id;
 	if (!image_open_path(&debug, debug_path, NULL))
 		return true; // gone since it was found
 	bool good = add_image(p, path, debug, id, "debug", err);
-	alt = good ? debug_file_find_alt(p->where, debug) : NULL; // dwz: what several debug files have in common
+	alt = good ? debug_file_find_alt(p->where, debug, &alt_id) : NULL; // dwz: what several debug files have in common
 	if (alt != NULL)
 		good = add_image(p, alt->path, alt, &alt->build_id, "debug", err);
 	p->debug_files++;

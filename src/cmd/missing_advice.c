@@ -84,7 +84,7 @@ static void debug_file_help(const char *path, const struct build_id *id, struct 
 	else
 		buf_string(out, "build it with -g, or do not strip it");
 	if (id->size > 1)
-		buf_printf(out, "; or its debug file as DIR/.build-id/%.2s/%s.debug with --debug-dir DIR", build_id_hex(id, hex), hex + 2);
+		buf_printf(out, "; or its debug file as DIR/.build-id/%.2s/%s.debug with --debug-dir DIR, or --debuginfod", build_id_hex(id, hex), hex + 2);
 	buf_release(&package);
 }
 

@@ -208,7 +208,8 @@ static int finish(const struct record_options *options, struct session *session,
 	struct summary summary = summarize(options, &facts);
 	if (failed == NULL && options->session.want_names && !is_stream(options) && options->session.mode != CHAIN_POST) {
 		symbolizer = record_names(&names, session, &(struct record_names_options){
-			.time_limit_s = options->symbol_time_s, .no_cache = options->no_cache, .debug_dirs = options->debug_dirs.data });
+			.time_limit_s = options->symbol_time_s, .no_cache = options->no_cache, .debug_dirs = options->debug_dirs.data,
+			.debuginfod = servers_client(options->servers) });
 		summary.names_inside = names.images.count > 0;
 		if (session_map_refusal(session) != NULL)
 			vec_push(&summary.notes, session_map_refusal(session));

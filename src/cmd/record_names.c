@@ -115,10 +115,35 @@ static void add_calls(struct names *names, struct symbolizer *symbolizer, const 
 
 // ---------------------------------------------------------------- all of it
 
+struct asked_image { uint32_t image; size_t addrs; };
+
+static int most_addrs(const void *a, const void *b)
+{
+	const struct asked_image *x = a, *y = b;
+	return x->addrs < y->addrs ? 1 : x->addrs > y->addrs ? -1 : 0;
+}
+
+// How often an address was sampled is not counted while recording: images with one in a hundred of the distinct ones are worth asking for.
+static void ask_servers(struct symbolizer *symbolizer, const struct symbol_query *known, size_t count)
+{
+	VEC(struct asked_image) images = { 0 };
+	for (size_t i = 0, next; i < count; i = next) { // in the order of images
+		for (next = i + 1; next < count && known[next].image == known[i].image; next++)
+			;
+		if ((next - i) * 100 >= count)
+			vec_push(&images, (struct asked_image){ known[i].image, next - i });
+	}
+	if (images.count > 0)
+		qsort(images.data, images.count, sizeof(images.data[0]), most_addrs);
+	for (size_t i = 0; i < images.count; i++)
+		symbolizer_image_ask(symbolizer, images.data[i].image);
+	vec_release(&images);
+}
+
 struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how)
 {
 	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true,
-	                                      .no_cache = how->no_cache, .more_debug_dirs = how->debug_dirs };
+	                                      .no_cache = how->no_cache, .more_debug_dirs = how->debug_dirs, .debuginfod = how->debuginfod };
 	struct symbolizer *symbolizer = symbolizer_new(&options);
 	const struct sampled *sampled = session_sampled(session);
 	size_t count = sampled->addrs.count;
@@ -140,6 +165,8 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 	for (size_t i = 0; i < count; i++)
 		if (queries.data[i].image != UINT32_MAX)
 			vec_push(&known, queries.data[i]);
+	if (how->debuginfod != NULL)
+		ask_servers(symbolizer, known.data, known.count);
 	double until_s = how->time_limit_s > 0 ? now_s() + how->time_limit_s : 0;
 	symbolizer_resolve(symbolizer, known.data, known.count, how->time_limit_s);
 	vec_release(&known);

@@ -9,6 +9,7 @@
 struct record_names_options {
 	double time_limit_s;
 	bool no_cache;                 // of decompressed debug sections
+	struct debuginfod *debuginfod; // or NULL
 	const char *const *debug_dirs; // NULL-terminated, before the usual ones; or NULL
 };
 

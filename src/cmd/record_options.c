@@ -16,7 +16,7 @@ enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
 	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_REPEAT, OPT_TWO_COMBS, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL,
 	OPT_INHERIT, OPT_DRY_RUN,
-	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR, OPT_SAVE_IMAGES,
+	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR, OPT_DEBUGINFOD, OPT_SAVE_IMAGES,
 	OPT_NOTHING,
 };
 
@@ -47,6 +47,8 @@ const struct option record_option_table[] = {
 	{ 0, "symbol-time", "S", "seconds that looking up names may take (default 10)", OPTION_EXPERT, OPT_SYMBOL_TIME, NULL, NULL },
 	{ 0, "save-images", NULL, "keep the binaries that were sampled, as they ran, in the build-ID cache (~/.debug)", 0, OPT_SAVE_IMAGES, NULL, NULL },
 	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, OPT_DEBUG_DIR, NULL, "file" },
+	{ 0, "debuginfod", NULL, "ask the servers in DEBUGINFOD_URLS for debug files that are missing here, of files\nwith 1% of the sampled addresses or more", 0, OPT_DEBUGINFOD,
+	  NULL, NULL },
 	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, OPT_CACHE, NULL, NULL },
 	{ 0, "duration", "TIME", "stop after so long: 30s, 5m; a bare number is seconds", 0, OPT_DURATION, "Limits", NULL },
 	{ 'D', "delay", "MS", "start sampling after so many milliseconds", 0, OPT_DELAY, NULL, NULL },
@@ -337,6 +339,7 @@ static bool take(struct record_options *options, const struct option_value *valu
 		return true;
 	case OPT_ALL_USER: session->all_user = true; return true;
 	case OPT_ALL_KERNEL: session->all_kernel = true; return true;
+	case OPT_DEBUGINFOD: return options->servers != NULL || servers_open(&options->servers, value->spelled, err);
 	case OPT_DRY_RUN: options->dry_run = true; return true;
 	case OPT_JOIN: session->no_join = value->negated; return true;
 	case OPT_NOTHING: return true;
@@ -435,4 +438,5 @@ void record_options_release(struct record_options *options)
 	vec_release(&options->owned);
 	vec_release(&options->warnings);
 	vec_release(&options->debug_dirs);
+	servers_close(options->servers);
 }

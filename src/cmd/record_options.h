@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/vec.h"
 #include "cli/option.h"
+#include "cmd/servers.h"
 #include "record/session.h"
 
 struct record_options {
@@ -19,6 +20,7 @@ struct record_options {
 	bool strict, dry_run, two_combs;
 	VEC(const char *) debug_dirs; // ends with NULL once there is one
 	bool no_cache, save_images;
+	struct servers *servers;      // --debuginfod, or NULL
 };
 
 extern const struct option record_option_table[];

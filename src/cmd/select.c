@@ -20,6 +20,7 @@ void select_release(struct selection *selection)
 	value_words_free(selection->dsos, selection->dso_count);
 	value_words_free(selection->symbols, selection->symbol_count);
 	vec_release(&selection->debug_dirs);
+	servers_close(selection->servers);
 	vec_release(&selection->filter.pids);
 	vec_release(&selection->filter.tids);
 	vec_release(&selection->filter.cpus);
@@ -74,6 +75,11 @@ bool select_take(struct selection *s, const struct option_value *value, struct e
 		vec_push(&s->debug_dirs, value->value);
 		vec_push(&s->debug_dirs, NULL);
 		s->load.debug_dirs = s->debug_dirs.data;
+		return true;
+	case SELECT_DEBUGINFOD:
+		if (s->servers == NULL && !servers_open(&s->servers, value->spelled, err))
+			return false;
+		s->load.debuginfod = servers_client(s->servers);
 		return true;
 	case SELECT_UNWINDER:
 		s->load.libunwind = strcmp(value->value, "libunwind") == 0;

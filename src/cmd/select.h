@@ -5,15 +5,19 @@
 #define PERFSAMPLE_CMD_SELECT_H
 
 #include "cli/option.h"
+#include "cmd/servers.h"
 #include "load/load.h"
 #include "report/report.h"
 
 enum select_id {
 	SELECT_INPUT = 1000, SELECT_SALVAGE, SELECT_INLINE, SELECT_DEMANGLE, SELECT_SYMFS, SELECT_JOBS, SELECT_COMMS, SELECT_DSOS, SELECT_SYMBOLS,
-	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE, SELECT_CACHE, SELECT_DEBUG_DIR,
+	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE, SELECT_CACHE, SELECT_DEBUG_DIR, SELECT_DEBUGINFOD,
 	SELECT_UNWINDER,
 };
 
+#define SELECT_DEBUGINFOD_OPTION \
+	{ 0, "debuginfod", NULL, "ask the servers in DEBUGINFOD_URLS for binaries and debug files that are missing here,\nof files with 1% of the samples or more", \
+	  0, SELECT_DEBUGINFOD, NULL, NULL }
 // From which recording, and how names are found.
 #define SELECT_INPUT_OPTIONS \
 	{ 'i', "input", "FILE", "the recording, ours or perf's, or text: folded stacks, perf script's output; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" }, \
@@ -22,6 +26,7 @@ enum select_id {
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL }, \
 	{ 0, "symfs", "DIR", "look for binaries, and for debug files in the usual places, below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" }, \
 	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, SELECT_DEBUG_DIR, NULL, "file" }, \
+	SELECT_DEBUGINFOD_OPTION, \
 	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, \
 	  SELECT_CACHE, NULL, NULL }, \
 	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
@@ -44,6 +49,7 @@ struct selection {
 	struct load_options load;
 	struct report_filter filter; // borrows from the lists below
 	VEC(const char *) debug_dirs; // ends with NULL once there is one
+	struct servers *servers;      // --debuginfod, or NULL
 	const char *time;            // not resolved yet: that needs the recording's start and end
 	char **comms, **dsos, **symbols;
 	size_t comm_count, dso_count, symbol_count;

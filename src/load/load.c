@@ -333,7 +333,7 @@ static struct symbolizer_options symbolizer_options(const struct load_options *o
 {
 	return (struct symbolizer_options){ .demangle = options->demangle, .inlines = options->inlines, .lines = !options->no_lines,
 	                                    .symfs = options->symfs, .more_debug_dirs = options->debug_dirs, .use_host_files = true,
-	                                    .no_lines = options->no_lines, .no_cache = options->no_cache };
+	                                    .no_lines = options->no_lines, .no_cache = options->no_cache, .debuginfod = options->debuginfod };
 }
 
 static int by_time(const void *a, const void *b)

@@ -30,6 +30,7 @@ struct load_compare {
 	void (*time)(void *context, uint64_t ours_ns, uint64_t theirs_ns);
 };
 
+struct debuginfod; // symbols/debuginfod.h
 struct load_options {
 	const char *input;   // path, or "-"
 	bool salvage;
@@ -40,6 +41,7 @@ struct load_options {
 	unsigned jobs;       // threads that unwind raw stacks; 0: one
 	double symbol_time_s; // 0: no limit
 	bool no_cache;        // keep no decompressed debug sections on disk
+	struct debuginfod *debuginfod; // asked for the files of images with many samples (load/hot.h); the caller's; NULL: no network
 	const struct load_sink *sink; // NULL: none
 	bool libunwind;       // unwinds raw stacks, in our unwinder's stead
 	const struct load_compare *compare; // both unwind, ours counts; NULL: none

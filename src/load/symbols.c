@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "load/hot.h"
 #include "load/symbols.h"
 
 enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64 };
@@ -345,6 +346,38 @@ static void ask_images(struct symbols *symbols)
 	free(is_asked);
 }
 
+// Whether all sampled addresses of an image have what debug information tells, from inside the recording.
+static bool is_told(struct symbols *symbols, uint32_t dso)
+{
+	const struct profile *profile = symbols->loader->profile;
+	for (size_t i = 0; i < profile->frames.count; i++) {
+		const struct profile_frame *frame = &profile->frames.data[i];
+		if (frame->dso == dso && !symbolizer_knows_source(symbols->symbolizer, symbols->images[dso], frame->image_addr))
+			return false;
+	}
+	return true;
+}
+
+// Servers are asked for the files of images that matter. Names from inside the recording that came without lines give way to better ones.
+static void ask_servers(struct symbols *symbols)
+{
+	const struct profile *profile = symbols->loader->profile;
+	struct hot_dsos hot = { 0 };
+	hot_dsos(&hot, profile);
+	for (size_t i = 0; i < hot.rows.count; i++) {
+		uint32_t dso = hot.rows.data[i].dso, image = symbols->images[dso];
+		if (profile->dsos.data[dso].kind != DSO_FILE || image == PROFILE_NONE || is_told(symbols, dso))
+			continue;
+		symbolizer_image_ask(symbols->symbolizer, image);
+		if (symbolizer_image_status(symbols->symbolizer, image).debug_file == NULL)
+			continue;
+		for (size_t f = 0; f < profile->frames.count; f++)
+			if (profile->frames.data[f].dso == dso)
+				symbolizer_forget_sourceless(symbols->symbolizer, image, profile->frames.data[f].image_addr);
+	}
+	vec_release(&hot.rows);
+}
+
 static void resolve(struct symbols *symbols)
 {
 	struct profile *profile = symbols->loader->profile;
@@ -370,6 +403,8 @@ void load_symbols(struct loader *loader)
 		symbols.symbolizer = symbolizer_new(&how);
 		ask_images(&symbols);
 		preset_names(&symbols);
+		if (how.debuginfod != NULL)
+			ask_servers(&symbols);
 		resolve(&symbols);
 	}
 	for (size_t i = 0; i < profile->frames.count; i++)

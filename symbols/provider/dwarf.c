@@ -22,7 +22,11 @@ static bool serves(const struct symbol_module *module)
 static struct image *find_alt(void *context)
 {
 	const struct symbol_module *module = context;
-	return module->options->use_host_files ? debug_file_find_alt(module->options, module->debug != NULL ? module->debug : module->image) : NULL;
+	struct build_id id;
+	if (!module->options->use_host_files)
+		return NULL;
+	struct image *alt = debug_file_find_alt(module->options, module->debug != NULL ? module->debug : module->image, &id);
+	return alt != NULL ? alt : symbol_module_fetch(module, &id, DEBUGINFOD_DEBUG_FILE);
 }
 
 // PROGRAM.dwp beside the program or beside its debug file (PROGRAM.debug.dwp).
