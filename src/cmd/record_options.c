@@ -56,7 +56,7 @@ const struct option record_option_table[] = {
 	{ 0, "min-free", "SIZE", "end cleanly when the disk has this little left (default 512M, or 5% where that is less)", 0, OPT_MIN_FREE, NULL, NULL },
 	{ 0, "max-cpu", "PCT", "of one CPU that the recorder may use (default 25); above it, it samples more coarsely", 0, OPT_MAX_CPU, NULL, NULL },
 	{ 0, "max-loss", "PCT", "CARE, or with --strict status 5, above this loss (default 1)", 0, OPT_MAX_LOSS, NULL, NULL },
-	{ 0, "two-combs", NULL, "the clock at two periods, 2.341046 and 2.606182 ms, whose samples are pooled: the report\ntests whether a loop kept in step with either", 0,
+	{ 0, "two-combs", NULL, "the clock at two periods, 2.341046 (or -c, -F) and 2.606182 ms, whose samples are\npooled: the report tests whether a loop kept in step with either", 0,
 	  OPT_TWO_COMBS, NULL, NULL },
 	{ 0, "repeat", "N", "run the command N times after a warm-up run, into FILE.1 … FILE.N, and say what the\nruns differ by: for programs shorter than their phases", 0,
 	  OPT_REPEAT, NULL, NULL },
@@ -359,13 +359,13 @@ static bool take(struct record_options *options, const struct option_value *valu
 	}
 }
 
-// The same clock twice, each event with a period of its own.
+// The same clock twice, each event with a period of its own; the first may be the one that is to be tested (-c, -F).
 static bool make_combs(struct record_options *options, struct err *err)
 {
-	static const uint64_t periods_ns[2] = { COMB_FIRST_NS, COMB_SECOND_NS };
+	const uint64_t periods_ns[2] = { options->session.is_default_rate ? COMB_FIRST_NS : options->session.period, COMB_SECOND_NS };
 	struct event_specs *specs = &options->specs;
-	if (!options->session.is_default_rate)
-		return err_set(err, STATUS_USAGE, "--two-combs has its own two periods: leave out -F and -c");
+	if (periods_ns[0] == periods_ns[1])
+		return err_set(err, STATUS_USAGE, "--two-combs: 2.606182 ms is the second comb's own period: another one for the first");
 	char *name = mem_string(specs->items.count > 0 ? specs->items.data[0].name : "cpu-clock");
 	bool good = specs->items.count <= 1 || err_set(err, STATUS_USAGE, "--two-combs samples one clock twice: one -e at most");
 	for (size_t i = specs->items.count; good && i < 2; i++)

@@ -2,27 +2,43 @@
 
 #include <math.h>
 
-static bool is_comb(const struct profile_event *e)
+static bool is_alike(const struct profile_event *a, const struct profile_event *b)
 {
-	return e->is_sampling && e->is_clock && !e->is_freq && (e->period == COMB_FIRST_NS || e->period == COMB_SECOND_NS);
+	return a->attr_config == b->attr_config && a->excludes_user == b->excludes_user && a->excludes_kernel == b->excludes_kernel
+		&& a->excludes_idle == b->excludes_idle;
 }
 
-// The two events; false: none, or something of them is not alike.
+// The event at the second comb's period, and beside it the one at the first's, or else the only other that samples the same clock alike.
 static bool find_combs(const struct profile *p, uint32_t combs[2])
 {
-	size_t found = 0;
-	for (size_t i = 0; i < p->events.count; i++) {
-		if (!is_comb(&p->events.data[i]))
+	uint32_t second = PROFILE_NONE, first = PROFILE_NONE, usual = PROFILE_NONE, others = 0;
+	for (uint32_t i = 0; i < p->events.count; i++) {
+		const struct profile_event *e = &p->events.data[i];
+		if (!e->is_sampling || !e->is_clock || e->is_freq || e->period != COMB_SECOND_NS || e->comb_periods[1] != 0)
 			continue;
-		if (found == 2)
+		if (second != PROFILE_NONE)
 			return false;
-		combs[found++] = (uint32_t)i;
+		second = i;
 	}
-	if (found < 2)
+	for (uint32_t i = 0; second != PROFILE_NONE && i < p->events.count; i++) {
+		const struct profile_event *e = &p->events.data[i];
+		if (i == second || !e->is_sampling || !e->is_clock || e->is_freq || e->period == 0 || !is_alike(e, &p->events.data[second]))
+			continue;
+		if (e->period == COMB_FIRST_NS) {
+			if (usual != PROFILE_NONE)
+				return false;
+			usual = i;
+		}
+		first = i;
+		others++;
+	}
+	if (usual != PROFILE_NONE)
+		first = usual;
+	else if (others != 1)
 		return false;
-	const struct profile_event *a = &p->events.data[combs[0]], *b = &p->events.data[combs[1]];
-	return a->period != b->period && a->attr_config == b->attr_config && a->excludes_user == b->excludes_user && a->excludes_kernel == b->excludes_kernel
-		&& a->excludes_idle == b->excludes_idle;
+	combs[0] = first < second ? first : second;
+	combs[1] = first < second ? second : first;
+	return true;
 }
 
 // A recorder short of CPU reopens events at a coarser period: then a sample's weight is not its comb's.

@@ -17,11 +17,11 @@ refuses() { # PATTERN NAME ARGS…
 	local got=$?
 	ok "$([ $got -eq 2 ] && grep -qE -- "$pattern" "$dir/err"; echo $?)" "$name"
 }
-refuses 'leave out -F and -c' "a rate of one's own beside it" --two-combs -F 100 -- true
+refuses 'second comb' "the second comb's own period for the first" --two-combs -c 2606182 -- true
 refuses 'no clock' "an event that is no clock" --two-combs -e page-faults -- true
 refuses 'one -e at most' "two events" --two-combs -e cpu-clock -e task-clock -- true
 if ! "$ps" check >/dev/null 2>&1; then
-	for name in 'recorded' 'pooled' 'adds up' 'fold'; do skip "$name" "this host cannot record"; done
+	for name in 'recorded' 'pooled' 'adds up' 'fold' 'own period' 'own period pooled'; do skip "$name" "this host cannot record"; done
 	echo "1..$n"
 	exit $failed
 fi
@@ -42,5 +42,17 @@ ok $? "both combs are one event, and what was due adds up"
 ok "$("$ps" report -i "$dir/a" --wide 2>/dev/null | grep -qE '^aliasing +(ALIASING SUSPECTED: )?two combs \([0-9,]+ \+ [0-9,]+ samples\)'; echo $?)" "the report says what they tell"
 taken=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["events"][0]["samples"]["taken"]))' "$dir/json")
 ok "$([ "$("$ps" fold -i "$dir/a" 2>/dev/null | awk '{ s += $NF } END { print s }')" = "$taken" ]; echo $?)" "fold has the samples of both"
+"$ps" record -q --two-combs -c 1ms -o "$dir/b" -- bash -c 'for ((i = 0; i < 200000; i++)); do :; done' 2>"$dir/err"
+ok $? "a period of one's own is the first comb's"
+"$ps" report -i "$dir/b" --format json >"$dir/json" 2>"$dir/err"
+python3 - "$dir/json" <<'PYTHON'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert len(d["events"]) == 1, [e["name"] for e in d["events"]]
+e = d["events"][0]
+assert e["sampling"]["combs_ns"] == [1000000, 2606182], e["sampling"]
+assert e["aliasing"] is not None and sum(e["aliasing"]["samples"]) == e["samples"]["taken"]
+PYTHON
+ok $? "and held against the second"
 echo "1..$n"
 exit $failed

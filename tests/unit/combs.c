@@ -82,6 +82,16 @@ static void test_pooling(void)
 	p.events.data[1].excludes_kernel = true;
 	ok(!profile_pool_combs(&p), "nor where the two leave out different things");
 	profile_release(&p);
+
+	make(&p, 1, same); // -c 1ms: one that is to be tested beside the second comb
+	p.events.data[0].period = 1000000;
+	for (size_t i = 0; i < p.samples.count; i++)
+		p.samples.data[i].weight = p.events.data[p.samples.data[i].event].period;
+	ok(!profile_pool_combs(&p), "nor where it is not told which event is the other comb");
+	p.events.data[2].excludes_idle = true;
+	ok(profile_pool_combs(&p) && p.events.count == 2 && p.events.data[0].comb_periods[0] == 1000000 && p.events.data[0].comb_periods[1] == COMB_SECOND_NS,
+	   "the only other event of that clock is, whatever its period");
+	profile_release(&p);
 }
 
 static void test_aliasing(void)
