@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""multiply.py IN OUT TIMES: a recording of ours, its records repeated with later times. For growth curves only: counters are left out."""
+"""multiply.py [--samples] IN OUT TIMES|BYTES: a recording, its records repeated with later times (BYTES: a number with K, M or G behind it).
+
+For growth curves only: counters are left out. With --samples mappings and tasks come once and nobody exits: one long run, not the same run again.
+"""
 import struct
 import sys
 
-SAMPLE, READ, LOST, LOST_SAMPLES = 9, 8, 2, 13
+SAMPLE, READ, LOST, LOST_SAMPLES, EXIT, FINISHED_ROUND = 9, 8, 2, 13, 4, 68
 BIT_IP, BIT_TID, BIT_TIME, BIT_ADDR, BIT_ID, BIT_STREAM, BIT_CPU, BIT_IDENTIFIER = 1, 2, 4, 8, 64, 512, 128, 1 << 16
 
 
@@ -14,39 +17,64 @@ def time_offsets(sample_type):
     return front, back
 
 
+class Records:
+    """Records one after another, and where in them times stand."""
+
+    def __init__(self):
+        self.body, self.places = bytearray(), []
+
+    def add(self, record, kind, front, back):
+        place = len(self.body) + (front if kind == SAMPLE else len(record) - back)
+        self.body += record
+        if kind < 64:
+            moment = struct.unpack_from("<Q", self.body, place)[0]
+            if moment != 0:
+                self.places.append((place, moment))
+
+    def later(self, by):
+        for place, moment in self.places:
+            struct.pack_into("<Q", self.body, place, moment + by)
+        return self.body
+
+
+def how_often(text, first, rest):
+    units = {"K": 1000, "M": 1000000, "G": 1000000000}
+    if text[-1] in units:
+        return 1 + max(0, round((int(text[:-1]) * units[text[-1]] - first) / rest))
+    return int(text)
+
+
 def main():
-    source, target, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    arguments = [a for a in sys.argv[1:] if a != "--samples"]
+    samples_alone = len(arguments) + 1 < len(sys.argv)
+    source, target, wanted = arguments
     data = open(source, "rb").read()
     magic, _, _, attrs_at, _, data_at, data_size = struct.unpack_from("<8sQQQQQQ", data)
     if magic != b"PERFILE2":
         sys.exit("multiply: not a perf.data file of this byte order")
     front, back = time_offsets(struct.unpack_from("<Q", data, attrs_at + 24)[0])
-    body, places, at, first, last = bytearray(), [], data_at, None, 0
+    first, again, at = Records(), Records(), data_at
     while at < data_at + data_size:
         kind, _, size = struct.unpack_from("<IHH", data, at)
         if size < 8:
             sys.exit("multiply: a record of no size")
-        if kind not in (READ, LOST, LOST_SAMPLES):
-            place = len(body) + (front if kind == SAMPLE else size - back)
-            body += data[at:at + size]
-            if kind < 64:
-                moment = struct.unpack_from("<Q", body, place)[0]
-                if moment != 0:
-                    places.append((place, moment))
-                    first = moment if first is None else min(first, moment)
-                    last = max(last, moment)
+        if kind not in (READ, LOST, LOST_SAMPLES) and not (samples_alone and kind == EXIT):
+            first.add(data[at:at + size], kind, front, back)
+            if not samples_alone or kind in (SAMPLE, FINISHED_ROUND):
+                again.add(data[at:at + size], kind, front, back)
         at += size
-    span = last - first + 1000000
+    times = how_often(wanted, len(first.body), len(again.body))
+    moments = [moment for _, moment in first.places]
+    span = max(moments) - min(moments) + 1000000
+    new_size = len(first.body) + (times - 1) * len(again.body)
     with open(target, "wb") as out:
         header = bytearray(data[:data_at])
-        struct.pack_into("<Q", header, 48, len(body) * times)
+        struct.pack_into("<Q", header, 48, new_size)
         out.write(header)
-        for i in range(times):
-            if i > 0:
-                for place, moment in places:
-                    struct.pack_into("<Q", body, place, moment + i * span)
-            out.write(body)
-        out.write(features(data, data_at, data_size, len(body) * times))
+        out.write(first.body)
+        for i in range(1, times):
+            out.write(again.later(i * span))
+        out.write(features(data, data_at, data_size, new_size))
 
 
 def features(data, data_at, data_size, new_size):

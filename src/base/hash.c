@@ -5,19 +5,37 @@
 
 #include "base/mem.h"
 
+// Both halves of a product: each bit of either factor reaches all of it.
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint64_t word_at(const uint8_t *bytes)
+{
+	uint64_t word;
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+// Pairs of words are multiplied, each pair under keys of its place, and the products added: they do not wait for one another, so that a
+// call chain of 25 frames takes about as many cycles.
 uint64_t hash_bytes(const void *bytes, size_t size)
 {
+	static const uint64_t step = 0x9e3779b97f4a7c15u, other_step = 0xd1342543de82ef95u;
 	const uint8_t *p = bytes;
-	uint64_t h = size * 0x9e3779b97f4a7c15u;
-	for (; size >= 8; p += 8, size -= 8) {
-		uint64_t word;
-		memcpy(&word, p, sizeof(word));
-		h = hash_u64(h ^ word) + 0x9e3779b97f4a7c15u;
+	uint64_t sums[2] = { size * step, 0 }, key = 0xbf58476d1ce4e5b9u, other = 0x94d049bb133111ebu;
+	for (; size >= 32; p += 32, size -= 32, key += step, other += other_step) {
+		sums[0] += fold(word_at(p) ^ key, word_at(p + 8) ^ other);
+		sums[1] += fold(word_at(p + 16) ^ other, word_at(p + 24) ^ key);
 	}
+	for (; size >= 8; p += 8, size -= 8, key += step)
+		sums[0] += fold(word_at(p) ^ key, other);
 	uint64_t rest = 0;
 	if (size > 0)
 		memcpy(&rest, p, size);
-	return hash_u64(h ^ rest);
+	return hash_u64(sums[0] ^ fold(sums[1] ^ key, rest ^ other));
 }
 
 static size_t find(const struct hash_map *map, uint64_t key)

@@ -26,10 +26,14 @@ void account_release(struct account *account)
 
 static uint64_t *cpu_time(struct account *account, uint32_t cpu)
 {
+	if (account->last_cpu_at != 0 && account->last_cpu == cpu)
+		return &account->cpu_time.data[account->last_cpu_at - 1];
 	bool is_new;
 	uint32_t index = *hash_map_put(&account->by_cpu, cpu, (uint32_t)account->cpu_time.count, &is_new);
 	if (is_new)
 		vec_push(&account->cpu_time, 0);
+	account->last_cpu = cpu;
+	account->last_cpu_at = index + 1;
 	return &account->cpu_time.data[index];
 }
 
@@ -152,26 +156,32 @@ static void account_throttle(struct loader *loader, const struct record *record,
 }
 
 // A recorder short of CPU closes its events and opens them at a coarser period: other ids, while the file's attr keeps the first period.
-static void account_sample(struct loader *loader, const struct record *record, size_t event)
+static void note_period(struct loader *loader, size_t event, uint64_t id, uint64_t period)
 {
 	struct account *account = &loader->account;
 	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
-	uint64_t period = record->sample.period;
-	if (attr->freq || (attr->sample_type & PERF_SAMPLE_PERIOD) == 0 || period == 0 || period == attr->sample_period ||
-	    (record->id.has & PERF_SAMPLE_ID) == 0)
+	if (attr->freq || (attr->sample_type & PERF_SAMPLE_PERIOD) == 0 || period == 0 || period == attr->sample_period || id == UINT64_MAX)
 		return;
 	bool is_new;
-	(void)hash_map_put(&account->period_ids, record->id.id, (uint32_t)account->periods.count, &is_new);
+	(void)hash_map_put(&account->period_ids, id, (uint32_t)account->periods.count, &is_new);
 	if (is_new)
 		vec_push(&account->periods, period);
+}
+
+void account_sample(struct loader *loader, size_t event, uint64_t id, uint64_t period, uint64_t time_ns, uint32_t cpu)
+{
+	note_period(loader, event, id, period);
+	if (time_ns != 0)
+		*cpu_time(&loader->account, cpu) = time_ns;
 }
 
 void account_record(struct loader *loader, const struct record *record, size_t event)
 {
 	switch (record->type) {
 	case PERF_RECORD_SAMPLE:
-		account_sample(loader, record, event);
-		break;
+		account_sample(loader, event, (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX, record->sample.period,
+		               record->id.time_ns, record->id.cpu);
+		return;
 	case PERF_RECORD_READ:
 		account_read(loader, record);
 		break;

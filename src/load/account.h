@@ -30,6 +30,7 @@ struct account {
 	VEC(struct account_gap) gaps;       // losses between two readings
 	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
 	struct hash_map by_cpu;             // CPU -> index into `cpu_time`
+	uint32_t last_cpu, last_cpu_at;     // of the record before, and its index + 1; 0: none yet
 	VEC(uint64_t) cpu_time;             // time of the last record
 	VEC(struct account_gap) throttled;  // open ones: count holds the id
 	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;
@@ -41,6 +42,8 @@ struct account {
 void account_release(struct account *account);
 // Records in the order of time, all of them.
 void account_record(struct loader *loader, const struct record *record, size_t event);
+// The same of a sample that is one only by these. id: UINT64_MAX where it has none.
+void account_sample(struct loader *loader, size_t event, uint64_t id, uint64_t period, uint64_t time_ns, uint32_t cpu);
 // Fills events, losses and throttles of the profile.
 void account_finish(struct loader *loader);
 

@@ -172,6 +172,7 @@ void jit_advance(struct loader *loader, uint64_t time_ns)
 	struct jit *jit = &loader->jit;
 	if (time_ns < jit->next_ns)
 		return;
+	light_forget(loader);
 	jit->next_ns = UINT64_MAX;
 	for (size_t i = 0; i < jit->sources.count; i++) {
 		struct jit_source *source = &jit->sources.data[i];

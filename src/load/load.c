@@ -83,7 +83,7 @@ uint32_t loader_event(struct loader *loader, size_t event, bool for_sample)
 	return loader->events.data[event];
 }
 
-static uint32_t comm_of(struct loader *loader, const struct thread *thread)
+uint32_t loader_comm(struct loader *loader, const struct thread *thread)
 {
 	if (thread->comm == 0 && thread->pid == 0)
 		return intern_string(&loader->profile->names, "swapper"); // the idle tasks: no record names them
@@ -178,10 +178,10 @@ static uint16_t machine_of(const struct loader *loader, uint64_t abi)
 	return strncmp(arch, "ppc64", 5) == 0 ? EM_PPC64 : strncmp(arch, "s390", 4) == 0 ? EM_S390 : EM_NONE;
 }
 
-static uint64_t weight_of(const struct record *record, const struct perf_event_attr *attr, const struct profile_event *event)
+uint64_t loader_weight(uint64_t period, const struct perf_event_attr *attr, const struct profile_event *event)
 {
-	if ((attr->sample_type & PERF_SAMPLE_PERIOD) != 0 && record->sample.period > 0)
-		return record->sample.period;
+	if ((attr->sample_type & PERF_SAMPLE_PERIOD) != 0 && period > 0)
+		return period;
 	return event->period > 0 ? event->period : 1;
 }
 
@@ -209,8 +209,8 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	const struct sample_id *id = &record->id;
 	uint32_t event = loader_event(loader, queued->event, true);
 	struct profile_sample sample = {
-		.time_ns = id->time_ns, .weight = weight_of(record, attr, &loader->profile->events.data[event]), .pid = id->pid, .tid = id->tid,
-		.cpu = id->cpu, .comm = comm_of(loader, spaces_thread(loader->spaces, id->pid, id->tid)), .event = event, .stack = PROFILE_NONE,
+		.time_ns = id->time_ns, .weight = loader_weight(record->sample.period, attr, &loader->profile->events.data[event]), .pid = id->pid, .tid = id->tid,
+		.cpu = id->cpu, .comm = loader_comm(loader, spaces_thread(loader->spaces, id->pid, id->tid)), .event = event, .stack = PROFILE_NONE,
 		.is_idle = id->pid == 0,
 	};
 	struct maps *maps = spaces_process(loader->spaces, id->pid)->maps, *kernel = spaces_process(loader->spaces, -1)->maps;
@@ -236,9 +236,8 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	queue_done(&loader->queue, queued);
 }
 
-static void take(void *context, struct queued *queued)
+static void apply(struct loader *loader, struct queued *queued)
 {
-	struct loader *loader = context;
 	const struct record *record = &queued->record;
 	account_record(loader, record, queued->event);
 	if ((record->id.has & PERF_SAMPLE_TIME) != 0)
@@ -250,9 +249,19 @@ static void take(void *context, struct queued *queued)
 	if (spaces_apply(loader->spaces, record, queued->synthesized) == SPACE_MAPPED)
 		learn_build_id(loader, record);
 	jit_mapped(loader, record);
+	light_forget(loader);
 	if (loader->options->sink != NULL)
 		loader->options->sink->record(loader->options->sink->context, loader->reader, record, queued->event, NULL, NULL);
 	queue_done(&loader->queue, queued);
+}
+
+static void take(void *context, const struct queue_item *item)
+{
+	struct loader *loader = context;
+	if (item->light != NULL)
+		light_take(loader, item->light);
+	else
+		apply(loader, item->queued);
 }
 
 // ---------------------------------------------------------------- records
@@ -273,15 +282,18 @@ static bool is_used(uint32_t type)
 static void add_record(struct loader *loader, const struct record *record, size_t event, uint64_t *last_ns)
 {
 	bool has_time = (record->id.has & PERF_SAMPLE_TIME) != 0 && record->id.time_ns != 0 && record->id.time_ns != UINT64_MAX;
-	struct queued *queued = queue_copy(&loader->queue, record, event, !has_time);
 	if (has_time) {
 		*last_ns = record->id.time_ns;
 		if (loader->first_ns == 0 || *last_ns < loader->first_ns)
 			loader->first_ns = *last_ns;
 		if (*last_ns > loader->last_ns)
 			loader->last_ns = *last_ns;
-	} else if (*last_ns == 0) {
-		take(loader, queued);
+		if (light_add(loader, record, event))
+			return;
+	}
+	struct queued *queued = queue_copy(&loader->queue, record, event, !has_time);
+	if (*last_ns == 0) {
+		apply(loader, queued);
 		return;
 	}
 	queue_add(&loader->queue, queued, *last_ns);
@@ -312,8 +324,10 @@ static bool replay(struct loader *loader, struct err *err)
 			queue_round(&loader->queue, take, loader);
 			end_round(loader);
 			// Whoever died a while before the newest record that was replayed is forgotten: numbers come again.
-			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS && reaped_ns > 0)
+			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS && reaped_ns > 0) {
 				spaces_reap(loader->spaces, reaped_ns);
+				light_forget(loader);
+			}
 			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS)
 				reaped_ns = loader->queue.last_round_ns;
 		} else if (is_used(record.type) || (loader->options->sink != NULL && record.type < RECORD_USER_HEADER_ATTR)) {
@@ -384,6 +398,8 @@ static void finish(struct loader *loader)
 static void release(struct loader *loader)
 {
 	raw_release(loader);
+	seen_release(&loader->seen);
+	free(loader->light_threads);
 	queue_release(&loader->queue);
 	account_release(&loader->account);
 	images_release(&loader->images);
@@ -425,6 +441,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->kernel_dso = PROFILE_NONE;
 	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
+	loader->light_threads = mem_zero(LIGHT_THREADS, sizeof(*loader->light_threads));
 	images_init(&loader->images, &where);
 	jit_init(&loader->jit);
 	bool wants_peer = options->libunwind || options->compare != NULL;

@@ -9,6 +9,7 @@
 #include "load/load.h"
 #include "load/queue.h"
 #include "load/raw.h"
+#include "load/seen.h"
 #include "perfdata/note.h"
 #include "perfdata/reader.h"
 #include "proc/space.h"
@@ -40,6 +41,15 @@ struct recent_stack {
 };
 enum { RECENT_STACKS = 64 };
 
+// What a sample takes from its thread: looked up once, until a record changes processes or their mappings.
+struct light_thread {
+	int32_t pid, tid;
+	uint32_t forgotten; // loader->light_forgotten at the time
+	uint32_t comm;
+	struct maps *maps, *kernel;
+};
+enum { LIGHT_THREADS = 256 };
+
 struct loader {
 	const struct load_options *options;
 	struct profile *profile;
@@ -48,6 +58,9 @@ struct loader {
 	struct queue queue;
 	struct account account;
 	struct images images;
+	struct seen seen;
+	struct light_thread *light_threads; // LIGHT_THREADS, by tid
+	uint32_t light_forgotten;
 	struct raw raw;
 	struct libunwind *libunwind; // NULL: not wanted
 	struct jit jit;
@@ -69,6 +82,8 @@ struct loader {
 // Profile's event of the reader's, made at first sight; PROFILE_NONE: side-band, unless `for_sample`.
 uint32_t loader_event(struct loader *loader, size_t event, bool for_sample);
 uint32_t loader_dso(struct loader *loader, uint32_t dso);
+uint32_t loader_comm(struct loader *loader, const struct thread *thread);
+uint64_t loader_weight(uint64_t period, const struct perf_event_attr *attr, const struct profile_event *event);
 // To the sink, if there is one: a sample whose user part is loader->chain's, `as_stack` where the file's copy of the stack gives way to it.
 void loader_hand_on(struct loader *loader, const struct queued *queued, const struct profile_sample *sample, bool as_stack);
 void loader_caveat(struct loader *loader, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -77,6 +92,12 @@ void loader_caveat(struct loader *loader, const char *format, ...) __attribute__
 void chain_from_sample(struct chain *chain, const struct record *record, const struct perf_event_attr *attr, struct profile_sample *sample);
 uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *chain, const struct maps *maps, const struct maps *kernel,
                       bool is_foreign);
+
+// light.c: samples that are nothing but a call chain. false: this one is more, or somebody wants all of it.
+bool light_add(struct loader *loader, const struct record *record, size_t event);
+void light_take(struct loader *loader, struct queued_light *light);
+// Processes or mappings have changed.
+void light_forget(struct loader *loader);
 
 // names.c, signal.c, finish.c: what is done once all records were seen.
 void load_symbols(struct loader *loader);

@@ -35,9 +35,8 @@ static void *chunk_alloc(struct queue *queue, size_t size)
 	return at;
 }
 
-void queue_done(struct queue *queue, struct queued *queued)
+static void let_go(struct queue *queue, struct queue_chunk *chunk)
 {
-	struct queue_chunk *chunk = queued->chunk;
 	if (--chunk->live > 0)
 		return;
 	if (chunk == queue->filling) {
@@ -48,10 +47,22 @@ void queue_done(struct queue *queue, struct queued *queued)
 	}
 }
 
+void queue_done(struct queue *queue, struct queued *queued)
+{
+	let_go(queue, queued->chunk);
+}
+
+void queue_light_done(struct queue *queue, struct queued_light *light)
+{
+	let_go(queue, light->chunk);
+}
+
 void queue_release(struct queue *queue)
 {
-	for (size_t i = 0; i < queue->items.count; i++)
-		queue_done(queue, queue->items.data[i].queued);
+	for (size_t i = 0; i < queue->items.count; i++) {
+		const struct queue_item *item = &queue->items.data[i];
+		let_go(queue, item->queued != NULL ? item->queued->chunk : item->light->chunk);
+	}
 	vec_release(&queue->items);
 	free(queue->filling);
 	while (queue->spare != NULL) {
@@ -156,16 +167,30 @@ struct queued *queue_copy(struct queue *queue, const struct record *record, size
 
 // ---------------------------------------------------------------- order
 
-void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns)
+static void add(struct queue *queue, struct queue_item item, size_t bytes)
 {
 	if (queue->items.count == 0)
 		queue->sorted = true;
-	else if (time_ns < queue->items.data[queue->items.count - 1].time_ns)
+	else if (item.time_ns < queue->items.data[queue->items.count - 1].time_ns)
 		queue->sorted = false;
-	vec_push(&queue->items, (struct queue_item){ .time_ns = time_ns, .sequence = queue->sequence++, .queued = queued });
-	queue->bytes += sizeof(*queued) + queued->record.size;
-	if (time_ns > queue->newest_ns)
-		queue->newest_ns = time_ns;
+	item.sequence = queue->sequence++;
+	vec_push(&queue->items, item);
+	queue->bytes += bytes;
+	if (item.time_ns > queue->newest_ns)
+		queue->newest_ns = item.time_ns;
+}
+
+void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns)
+{
+	add(queue, (struct queue_item){ .time_ns = time_ns, .queued = queued }, sizeof(*queued) + queued->record.size);
+}
+
+struct queued_light *queue_add_light(struct queue *queue, uint64_t time_ns)
+{
+	struct queued_light *light = chunk_alloc(queue, sizeof(*light));
+	light->chunk = queue->filling;
+	add(queue, (struct queue_item){ .time_ns = time_ns, .light = light }, sizeof(*light) + sizeof(struct queue_item));
+	return light;
 }
 
 static int by_time(const void *a, const void *b)
@@ -188,9 +213,9 @@ void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, vo
 	size_t count = 0;
 	sort(queue);
 	while (count < queue->items.count && queue->items.data[count].time_ns <= up_to_ns) {
-		struct queued *queued = queue->items.data[count++].queued;
-		queue->bytes -= sizeof(*queued) + queued->record.size;
-		take(context, queued);
+		const struct queue_item *item = &queue->items.data[count++];
+		queue->bytes -= item->queued != NULL ? sizeof(*item->queued) + item->queued->record.size : sizeof(*item->light) + sizeof(*item);
+		take(context, item);
 	}
 	if (count > 0) {
 		queue->items.count -= count;

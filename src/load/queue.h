@@ -12,6 +12,7 @@
 #include "perf/record.h"
 
 struct queue_chunk;
+struct seen_chain;
 
 struct queued { // a record and what it borrows, in one piece of memory
 	struct record record;
@@ -20,7 +21,16 @@ struct queued { // a record and what it borrows, in one piece of memory
 	struct queue_chunk *chunk;
 };
 
-struct queue_item { uint64_t time_ns, sequence; struct queued *queued; };
+// A sample of which nothing is copied but what it counts: its call chain is kept once for all samples that have it (seen.h).
+struct queued_light {
+	struct seen_chain *chain;
+	uint64_t time_ns, period, id; // id: UINT64_MAX where the sample has none
+	int32_t pid, tid;
+	uint32_t cpu;
+	struct queue_chunk *chunk;
+};
+
+struct queue_item { uint64_t time_ns, sequence; struct queued *queued; struct queued_light *light; }; // one of the two
 
 struct queue {
 	VEC(struct queue_item) items;
@@ -32,13 +42,16 @@ struct queue {
 	bool keeps_whole;                  // copies are whole records, header and all; else what is used of them
 };
 
-typedef void queue_take_fn(void *context, struct queued *queued); // who takes it lets it go by queue_done
+typedef void queue_take_fn(void *context, const struct queue_item *item); // who takes it lets it go, by queue_done or queue_light_done
 
 void queue_release(struct queue *queue);
 // A copy of the record, to be let go by queue_done; queue_add makes it wait, too.
 struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized);
 void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns);
 void queue_done(struct queue *queue, struct queued *queued);
+// A light sample that waits, for its maker to fill.
+struct queued_light *queue_add_light(struct queue *queue, uint64_t time_ns);
+void queue_light_done(struct queue *queue, struct queued_light *light);
 // Hands on, oldest first, what is not newer than `up_to_ns`.
 void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context);
 // A FINISHED_ROUND.

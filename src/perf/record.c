@@ -72,6 +72,28 @@ static inline const uint64_t *take_words(struct body *body, uint64_t count)
 	return words;
 }
 
+// The words of a plain sample, in the order of the ABI.
+enum front { FRONT_IDENTIFIER, FRONT_IP, FRONT_TID, FRONT_TIME, FRONT_ADDR, FRONT_ID, FRONT_STREAM, FRONT_CPU, FRONT_PERIOD, FRONT_COUNT };
+
+static void plain_layout_init(struct record_layout *layout)
+{
+	static const uint64_t bits[FRONT_COUNT] = { PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ADDR,
+	                                            PERF_SAMPLE_ID, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD };
+	uint64_t all = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
+	layout->front_bytes = sizeof(struct perf_event_header);
+	for (size_t i = 0; i < FRONT_COUNT; i++) {
+		all |= bits[i];
+		if ((layout->sample_type & bits[i]) == 0)
+			continue;
+		layout->front[i] = (uint8_t)layout->front_bytes;
+		layout->front_bytes += 8;
+	}
+	layout->sample_has = layout->sample_type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU);
+	if ((layout->sample_type & PERF_SAMPLE_IDENTIFIER) != 0)
+		layout->sample_has |= PERF_SAMPLE_ID;
+	layout->is_plain = !layout->swap && (layout->sample_type & ~all) == 0;
+}
+
 void record_layout_init(struct record_layout *layout, const struct perf_event_attr *attr, bool swap)
 {
 	*layout = (struct record_layout){
@@ -85,6 +107,7 @@ void record_layout_init(struct record_layout *layout, const struct perf_event_at
 		.user_regs_count = (uint8_t)__builtin_popcountll(attr->sample_regs_user),
 		.interrupted_regs_count = (uint8_t)__builtin_popcountll(attr->sample_regs_intr),
 	};
+	plain_layout_init(layout);
 	// Every field before the READ values is one word, in this order.
 	uint64_t type = attr->sample_type;
 	uint16_t at = sizeof(struct perf_event_header);
@@ -341,6 +364,62 @@ static void decode_indexed_tail(const struct record_layout *layout, struct body 
 	}
 }
 
+static inline uint64_t word_at(const uint8_t *record, size_t at)
+{
+	uint64_t word;
+	memcpy(&word, record + at, sizeof(word));
+	return word;
+}
+
+// A plain sample, its length looked at once for all words. false: it is shorter than its fields.
+static bool decode_plain(const struct record_layout *layout, const uint8_t *record, size_t size, struct sample_id *id, struct record_sample *s)
+{
+	const uint8_t *front = layout->front;
+	if (size < layout->front_bytes)
+		return false;
+	if (front[FRONT_IP] != 0)
+		s->ip = word_at(record, front[FRONT_IP]);
+	if (front[FRONT_TID] != 0) {
+		uint64_t both = word_at(record, front[FRONT_TID]);
+		int32_t ids[2];
+		memcpy(ids, &both, sizeof(ids));
+		id->pid = ids[0];
+		id->tid = ids[1];
+	}
+	if (front[FRONT_TIME] != 0)
+		id->time_ns = word_at(record, front[FRONT_TIME]);
+	if (front[FRONT_ADDR] != 0)
+		s->addr = word_at(record, front[FRONT_ADDR]);
+	if (front[FRONT_IDENTIFIER] != 0 || front[FRONT_ID] != 0)
+		id->id = word_at(record, front[FRONT_ID] != 0 ? front[FRONT_ID] : front[FRONT_IDENTIFIER]);
+	if (front[FRONT_STREAM] != 0)
+		id->stream_id = word_at(record, front[FRONT_STREAM]);
+	if (front[FRONT_CPU] != 0)
+		memcpy(&id->cpu, record + front[FRONT_CPU], sizeof(id->cpu));
+	if (front[FRONT_PERIOD] != 0)
+		s->period = word_at(record, front[FRONT_PERIOD]);
+	const uint8_t *at = record + layout->front_bytes, *end = record + size;
+	if ((layout->sample_type & PERF_SAMPLE_CALLCHAIN) != 0) {
+		uint64_t count = end - at >= 8 ? word_at(at, 0) : UINT64_MAX;
+		if (end - at < 8 || count > (uint64_t)(end - at - 8) / 8)
+			return false;
+		s->callchain = (const uint64_t *)(const void *)(at + 8);
+		s->callchain_count = count;
+		at += 8 + count * 8;
+	}
+	if ((layout->sample_type & PERF_SAMPLE_RAW) != 0) {
+		uint32_t raw_size = 0;
+		if (end - at < 4)
+			return false;
+		memcpy(&raw_size, at, sizeof(raw_size));
+		if (raw_size > (size_t)(end - at - 4))
+			return false;
+		s->raw = at + 4;
+		s->raw_size = raw_size;
+	}
+	return true;
+}
+
 static bool decode_sample(const struct record_layout *layout, struct body *body, struct record *out, struct err *err)
 {
 	uint64_t type = layout->sample_type;
@@ -348,10 +427,15 @@ static bool decode_sample(const struct record_layout *layout, struct body *body,
 
 	no_id(&out->id);
 	memset(s, 0, sizeof(*s));
+	if (layout->is_plain && (uintptr_t)out->header % 8 == 0) {
+		if (decode_plain(layout, (const uint8_t *)out->header, out->size, &out->id, s)) {
+			out->id.has = layout->sample_has;
+			return true;
+		}
+		return err_set(err, STATUS_INPUT, "sample of %u bytes: shorter than its fields (sample_type %#llx)", out->size, (unsigned long long)type);
+	}
 	decode_sample_front(layout, body, &out->id, s);
-	out->id.has = type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU);
-	if (type & PERF_SAMPLE_IDENTIFIER)
-		out->id.has |= PERF_SAMPLE_ID;
+	out->id.has = layout->sample_has;
 	if (!(type & PERF_SAMPLE_BRANCH_STACK) || !(layout->branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX))
 		decode_sample_tail(layout, body, false, s);
 	else

@@ -24,6 +24,10 @@ struct record_layout {
 	uint16_t trailer_bytes;                      // of the sample_id at the end of all other records
 	uint16_t trailer_id_back, trailer_time_back; // from the end of the record
 	uint8_t user_regs_count, interrupted_regs_count;
+	uint64_t sample_has;                         // sample_id.has of a SAMPLE
+	bool is_plain;                               // a SAMPLE in host order has nothing but words, a call chain and raw data
+	uint16_t front_bytes;                        // of a plain SAMPLE: header and words
+	uint8_t front[9];                            // of a plain SAMPLE: where the words stand, by enum in record.c
 };
 
 void record_layout_init(struct record_layout *layout, const struct perf_event_attr *attr, bool swap);

@@ -68,6 +68,7 @@ struct reader_event *event_table_add(struct event_table *table, struct bytes att
 	event->name = event_name(&event->attr, table->arena);
 	event->group_leader = -1;
 	table->has_build_ids |= event->attr.build_id;
+	table->has_last = false;
 	vec_push(&table->events, event);
 	for (size_t i = 0; i < table->layout_count; i++) {
 		if (same_layout(&table->events.data[table->layouts[i]]->attr, &event->attr))
@@ -81,6 +82,7 @@ struct reader_event *event_table_add(struct event_table *table, struct bytes att
 void event_table_add_id(struct event_table *table, size_t event, uint64_t id)
 {
 	vec_push(&table->events.data[event]->ids, id);
+	table->has_last = false;
 	hash_map_put(&table->by_id, id, (uint32_t)event, NULL);
 }
 
@@ -94,7 +96,7 @@ void event_table_release(struct event_table *table)
 	hash_map_release(&table->by_id);
 }
 
-size_t event_table_find(const struct event_table *table, const struct perf_event_header *header)
+size_t event_table_find(struct event_table *table, const struct perf_event_header *header)
 {
 	if (table->events.count < 2)
 		return 0;
@@ -105,12 +107,18 @@ size_t event_table_find(const struct event_table *table, const struct perf_event
 		uint64_t id;
 		if (!record_peek_id(&event->layout, header, &id))
 			continue;
+		if (table->has_last && table->last_id == id)
+			return table->last_event;
 		const uint32_t *found = hash_map_get(&table->by_id, id);
 		if (found == NULL)
 			continue;
 		const struct reader_event *named = table->events.data[*found];
-		if (same_layout(&event->attr, &named->attr) || (event->attr.sample_type & named->attr.sample_type & PERF_SAMPLE_IDENTIFIER) != 0)
+		if (same_layout(&event->attr, &named->attr) || (event->attr.sample_type & named->attr.sample_type & PERF_SAMPLE_IDENTIFIER) != 0) {
+			table->last_id = id;
+			table->last_event = *found;
+			table->has_last = table->layout_count == 1;
 			return *found;
+		}
 	}
 	return 0;
 }

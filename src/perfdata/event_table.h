@@ -14,6 +14,9 @@ struct event_table {
 	bool swap;
 	size_t layouts[16]; // one event for each way in which records are laid out (more ways than that are not told apart)
 	size_t layout_count;
+	uint64_t last_id;   // found last, where there is one layout, and its event
+	size_t last_event;
+	bool has_last;
 	bool has_build_ids; // an event asks for build IDs in MMAP2
 };
 
@@ -24,7 +27,7 @@ struct reader_event *event_table_add(struct event_table *table, struct bytes att
 void event_table_add_id(struct event_table *table, size_t event, uint64_t id);
 void event_table_release(struct event_table *table);
 // The event of the record at `header` (header in host order, body as in the file). Those that do not tell are of event 0.
-size_t event_table_find(const struct event_table *table, const struct perf_event_header *header);
+size_t event_table_find(struct event_table *table, const struct perf_event_header *header);
 struct reader_event *event_table_by_id(const struct event_table *table, uint64_t id); // NULL: no such id
 // A name made from type and config, in perf's words where it has one.
 char *event_name(const struct perf_event_attr *attr, struct arena *arena);

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 
-enum { CHUNK_BYTES = 1 << 20, PIECE_BYTES = 1 << 16 };
+enum { CHUNK_BYTES = 1 << 18, PIECE_BYTES = 1 << 16 };
 
 bool input_open(struct input *input, int fd, struct err *err)
 {
@@ -42,14 +42,6 @@ bool input_seek(struct input *input, uint64_t offset, uint64_t limit, struct err
 	return true;
 }
 
-// The unread bytes up to the limit.
-static size_t unread(const struct input *input)
-{
-	size_t size = input->end - input->begin;
-	uint64_t room = input->limit > input->offset ? input->limit - input->offset : 0;
-	return size < room ? size : (size_t)room;
-}
-
 static bool read_chunk(struct input *input, struct err *err)
 {
 	for (;;) {
@@ -66,7 +58,7 @@ static bool read_chunk(struct input *input, struct err *err)
 
 uint8_t *input_peek(struct input *input, size_t need, size_t *available, struct err *err)
 {
-	while (unread(input) < need && !input->at_end && input->offset + (input->end - input->begin) < input->limit) {
+	while (input_unread(input) < need && !input->at_end && input->offset + (input->end - input->begin) < input->limit) {
 		// What is left (less than a piece) goes to the front, so records of multiples of 8 bytes stay aligned.
 		memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);
 		input->end -= input->begin;
@@ -74,14 +66,14 @@ uint8_t *input_peek(struct input *input, size_t need, size_t *available, struct 
 		if (!read_chunk(input, err))
 			return NULL;
 	}
-	*available = unread(input);
+	*available = input_unread(input);
 	return input->buffer + input->begin;
 }
 
 bool input_skip(struct input *input, uint64_t size, struct err *err)
 {
 	while (size > 0) {
-		size_t here = unread(input);
+		size_t here = input_unread(input);
 		if (here > 0) {
 			size_t step = size < here ? (size_t)size : here;
 			input->begin += step;

@@ -1,4 +1,4 @@
-// A file or stream read front to back with read(2) in chunks of 1 MiB: memory does not grow with it. Inside perfdata/ only.
+// A file or stream read front to back with read(2) in chunks of 256 KiB, which stay in the processor's cache: memory does not grow with it. Inside perfdata/ only.
 #ifndef PERFSAMPLE_PERFDATA_INPUT_H
 #define PERFSAMPLE_PERFDATA_INPUT_H
 
@@ -17,6 +17,14 @@ struct input {
 	uint64_t file_size; // UINT64_MAX for a stream
 	bool at_end;        // the file has no more
 };
+
+// The unread bytes in the buffer, up to the limit.
+static inline size_t input_unread(const struct input *input)
+{
+	size_t size = input->end - input->begin;
+	uint64_t room = input->limit > input->offset ? input->limit - input->offset : 0;
+	return size < room ? size : (size_t)room;
+}
 
 // Takes the descriptor over. A regular file is read from `offset`, which a stream must not ask for.
 bool input_open(struct input *input, int fd, struct err *err);

@@ -394,8 +394,36 @@ static bool decode(struct reader *reader, const struct perf_event_header *header
 	return record_decode(&reader->events.events.data[*event]->layout, bytes, header->size, record, err);
 }
 
+// The usual case, without detours: a sample that stands whole in the buffer, on 8 bytes and in host order. false: nothing was done that
+// the long way does not do again.
+static bool next_sample(struct reader *reader, struct record *record, size_t *event)
+{
+	struct input *input = &reader->input;
+	size_t unread = input_unread(input), skip = (size_t)reader->skip_input;
+	if (reader->inflate != NULL || reader->swap || reader->skip_input >= unread || unread - skip < sizeof(struct perf_event_header))
+		return false;
+	uint8_t *at = input->buffer + input->begin + skip;
+	struct perf_event_header *header = (struct perf_event_header *)(void *)at;
+	if ((uintptr_t)at % 8 != 0 || header->type != PERF_RECORD_SAMPLE || header->size < sizeof(*header) || header->size > unread - skip ||
+	    reader->events.events.count == 0)
+		return false;
+	size_t found = event_table_find(&reader->events, header);
+	if (!record_decode(&reader->events.events.data[found]->layout, at, header->size, record, NULL))
+		return false;
+	input->begin += skip;
+	input->offset += skip;
+	reader->skip_input = header->size;
+	reader->offset = input->offset;
+	*event = found;
+	return true;
+}
+
 enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err)
 {
+	if (next_sample(reader, record, event)) {
+		*offset = reader->offset;
+		return READER_RECORD;
+	}
 	for (;;) {
 		struct perf_event_header header;
 		uint8_t *bytes = NULL;

@@ -1,6 +1,6 @@
 // Reads any perf.data: file and pipe layout, versions 1 and 2, both byte orders, attrs of any size, COMPRESSED records, directory
 // data. Records come one by one in the order of the file, 8-byte aligned, user-type records among them (interpreted ones too).
-// read(2) in 1 MiB chunks; memory does not grow with the file.
+// read(2) in 256 KiB chunks; memory does not grow with the file.
 #ifndef PERFSAMPLE_PERFDATA_READER_H
 #define PERFSAMPLE_PERFDATA_READER_H
 

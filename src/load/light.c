@@ -1,0 +1,92 @@
+// Samples that are nothing but a call chain, as live-unwound ones are, and perf's by frame pointers. While the file is read their chain is
+// found among those seen before (seen.h); once their turn in the order of time has come, that chain's stack is theirs, if it was worked out in
+// the same mappings.
+#include "load/loader.h"
+
+bool light_add(struct loader *loader, const struct record *record, size_t event)
+{
+	const uint64_t more = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_BRANCH_STACK;
+	if (record->type != PERF_RECORD_SAMPLE || loader->options->sink != NULL)
+		return false;
+	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
+	if ((attr->sample_type & more) != 0)
+		return false;
+	struct queued_light *light = queue_add_light(&loader->queue, record->id.time_ns);
+	light->chain = seen_find(&loader->seen, record, event);
+	light->time_ns = record->id.time_ns;
+	light->period = record->sample.period;
+	light->id = (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX;
+	light->pid = record->id.pid;
+	light->tid = record->id.tid;
+	light->cpu = record->id.cpu;
+	return true;
+}
+
+void light_forget(struct loader *loader)
+{
+	loader->light_forgotten++;
+}
+
+static const struct light_thread *thread_of(struct loader *loader, int32_t pid, int32_t tid)
+{
+	struct light_thread *thread = &loader->light_threads[(uint32_t)tid % LIGHT_THREADS];
+	if (thread->maps != NULL && thread->pid == pid && thread->tid == tid && thread->forgotten == loader->light_forgotten)
+		return thread;
+	*thread = (struct light_thread){ .pid = pid, .tid = tid, .forgotten = loader->light_forgotten,
+	                                 .comm = loader_comm(loader, spaces_thread(loader->spaces, pid, tid)),
+	                                 .maps = spaces_process(loader->spaces, pid)->maps, .kernel = spaces_process(loader->spaces, -1)->maps };
+	return thread;
+}
+
+// The chain is taken apart and looked up frame by frame.
+static struct seen_result work_out(struct loader *loader, const struct light_thread *thread, const struct seen_chain *seen,
+                                   const struct perf_event_attr *attr)
+{
+	struct profile_sample sample = { 0 };
+	struct record record = { .type = PERF_RECORD_SAMPLE, .misc = seen->misc, .sample.ip = seen->ip, .sample.callchain = seen->words,
+	                         .sample.callchain_count = seen->callchain_count, .sample.raw_size = seen->raw_size };
+	if (seen->raw_size > 0)
+		record.sample.raw = (const uint8_t *)(seen->words + seen->callchain_count);
+	chain_from_sample(&loader->chain, &record, attr, &sample);
+	struct seen_result result = { .generation = thread->maps->generation, .kernel_generation = thread->kernel->generation, .end = sample.end,
+	                              .splice = sample.splice, .is_kernel = sample.is_kernel, .is_known = true };
+	result.stack = chain_intern(loader, thread->tid, &loader->chain, thread->maps, thread->kernel, sample.end == END_BY_NAME);
+	return result;
+}
+
+static const struct seen_result *result_of(struct loader *loader, const struct light_thread *thread, struct seen_chain *seen,
+                                           const struct perf_event_attr *attr)
+{
+	struct seen_result *results = seen->results;
+	for (size_t i = 0; i < SEEN_RESULTS; i++) {
+		const struct seen_result *r = &results[i];
+		if (r->is_known && r->generation == thread->maps->generation && r->kernel_generation == thread->kernel->generation)
+			return r;
+	}
+	for (size_t i = SEEN_RESULTS - 1; i > 0; i--)
+		results[i] = results[i - 1];
+	results[0] = work_out(loader, thread, seen, attr);
+	return &results[0];
+}
+
+void light_take(struct loader *loader, struct queued_light *light)
+{
+	struct seen_chain *seen = light->chain;
+	const struct perf_event_attr *attr = &reader_event_at(loader->reader, seen->event)->attr;
+	account_sample(loader, seen->event, light->id, light->period, light->time_ns, light->cpu);
+	jit_advance(loader, light->time_ns);
+	uint32_t event = loader_event(loader, seen->event, true);
+	const struct light_thread *thread = thread_of(loader, light->pid, light->tid);
+	const struct seen_result *result = result_of(loader, thread, seen, attr);
+	struct profile_sample sample = {
+		.time_ns = light->time_ns, .weight = loader_weight(light->period, attr, &loader->profile->events.data[event]), .pid = light->pid,
+		.tid = light->tid, .cpu = light->cpu, .comm = thread->comm, .event = event, .stack = result->stack, .end = result->end,
+		.splice = result->splice, .is_kernel = result->is_kernel, .is_idle = light->pid == 0,
+	};
+	loader->has_samples = true;
+	loader->has_chains |= (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
+	loader->has_foreign_chains |= result->end == END_BY_NAME;
+	vec_push(&loader->profile->samples, sample);
+	seen_done(&loader->seen, seen);
+	queue_light_done(&loader->queue, light);
+}

@@ -1,0 +1,145 @@
+#include "load/seen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+enum {
+	TABLE_BYTES_MOST = 32 << 20, // of chains in one table
+	FIRST_SLOTS = 4096,
+};
+
+struct seen_slot { uint64_t hash; struct seen_chain *chain; };
+
+struct seen_table {
+	struct arena arena;
+	struct seen_slot *slots;
+	size_t count, capacity; // at most half full
+	size_t waiting;         // samples that were given a chain and have not let it go
+	struct seen_table *next; // old ones
+};
+
+static struct seen_table *new_table(void)
+{
+	struct seen_table *table = NEW(struct seen_table);
+	table->capacity = FIRST_SLOTS;
+	table->slots = mem_zero(table->capacity, sizeof(*table->slots));
+	return table;
+}
+
+static void free_table(struct seen_table *table)
+{
+	arena_release(&table->arena);
+	free(table->slots);
+	free(table);
+}
+
+void seen_release(struct seen *seen)
+{
+	if (seen->filling != NULL)
+		free_table(seen->filling);
+	while (seen->old != NULL) {
+		struct seen_table *next = seen->old->next;
+		free_table(seen->old);
+		seen->old = next;
+	}
+	seen->filling = NULL;
+}
+
+static void free_old(struct seen *seen, struct seen_table *table)
+{
+	for (struct seen_table **at = &seen->old; *at != NULL; at = &(*at)->next) {
+		if (*at == table) {
+			*at = table->next;
+			free_table(table);
+			return;
+		}
+	}
+}
+
+void seen_done(struct seen *seen, struct seen_chain *chain)
+{
+	struct seen_table *table = chain->table;
+	if (--table->waiting == 0 && table != seen->filling)
+		free_old(seen, table);
+}
+
+static void grow(struct seen_table *table)
+{
+	size_t capacity = table->capacity * 2, mask = capacity - 1;
+	struct seen_slot *slots = mem_zero(capacity, sizeof(*slots));
+	for (size_t i = 0; i < table->capacity; i++) {
+		if (table->slots[i].chain == NULL)
+			continue;
+		size_t at = table->slots[i].hash & mask;
+		while (slots[at].chain != NULL)
+			at = (at + 1) & mask;
+		slots[at] = table->slots[i];
+	}
+	free(table->slots);
+	table->slots = slots;
+	table->capacity = capacity;
+}
+
+static bool is_same(const struct seen_chain *chain, const struct record *record, size_t event)
+{
+	const struct record_sample *sample = &record->sample;
+	size_t chain_bytes = sample->callchain_count * sizeof(uint64_t);
+	return chain->ip == sample->ip && chain->event == event && chain->misc == record->misc && chain->callchain_count == sample->callchain_count &&
+	       chain->raw_size == sample->raw_size && (chain_bytes == 0 || memcmp(chain->words, sample->callchain, chain_bytes) == 0) &&
+	       (sample->raw_size == 0 || memcmp(chain->words + chain->callchain_count, sample->raw, sample->raw_size) == 0);
+}
+
+static struct seen_chain *add(struct seen_table *table, const struct record *record, size_t event)
+{
+	const struct record_sample *sample = &record->sample;
+	size_t chain_bytes = sample->callchain_count * sizeof(uint64_t);
+	struct seen_chain *chain = arena_alloc(&table->arena, sizeof(*chain) + chain_bytes + sample->raw_size);
+	chain->table = table;
+	chain->ip = sample->ip;
+	chain->event = (uint32_t)event;
+	chain->misc = record->misc;
+	chain->callchain_count = (uint32_t)sample->callchain_count;
+	chain->raw_size = sample->raw_size;
+	if (chain_bytes > 0)
+		memcpy(chain->words, sample->callchain, chain_bytes);
+	if (sample->raw_size > 0)
+		memcpy(chain->words + sample->callchain_count, sample->raw, sample->raw_size);
+	return chain;
+}
+
+struct seen_chain *seen_find(struct seen *seen, const struct record *record, size_t event)
+{
+	const struct record_sample *sample = &record->sample;
+	uint64_t hash = hash_bytes(sample->callchain, sample->callchain_count * sizeof(uint64_t)) ^ sample->ip;
+	if (sample->raw_size > 0)
+		hash ^= hash_bytes(sample->raw, sample->raw_size);
+	hash = hash_u64(hash + ((uint64_t)event << 16 | record->misc));
+	struct seen_table *table = seen->filling;
+	if (table == NULL || table->arena.bytes > TABLE_BYTES_MOST) {
+		if (table != NULL && table->waiting == 0) {
+			free_table(table);
+		} else if (table != NULL) {
+			table->next = seen->old;
+			seen->old = table;
+		}
+		table = seen->filling = new_table();
+	}
+	if (table->count * 2 >= table->capacity)
+		grow(table);
+	size_t mask = table->capacity - 1, at = hash & mask;
+	struct seen_slot *slot = &table->slots[at];
+	while (slot->chain != NULL && (slot->hash != hash || !is_same(slot->chain, record, event))) {
+		at = (at + 1) & mask;
+		slot = &table->slots[at];
+	}
+	if (slot->chain == NULL) {
+		*slot = (struct seen_slot){ hash, add(table, record, event) };
+		table->count++;
+	}
+	table->waiting++;
+	return slot->chain;
+}
