@@ -115,12 +115,12 @@ static void parse_debug_info(struct parsing *p, struct bytes *body)
 
 static void parse_unwinding_info(struct parsing *p, struct bytes *body)
 {
-	uint64_t size = bytes_u64(body);
-	bytes_skip(body, 8 + 8); // of .eh_frame_hdr; whether it is mapped at run time
-	if (body->bad || size > bytes_left(body))
+	uint64_t size = bytes_u64(body), header_size = bytes_u64(body);
+	bytes_skip(body, 8); // what of it is mapped at run time
+	if (body->bad || size > bytes_left(body) || header_size > size)
 		return;
 	p->unwind_offset = (uint64_t)(body->at - p->out->bytes);
-	p->unwind_size = size;
+	p->unwind_size = size - header_size; // .eh_frame_hdr stands last
 }
 
 static void parse_record(struct parsing *p, uint32_t id, struct bytes *body, uint64_t time_ns)

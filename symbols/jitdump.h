@@ -21,7 +21,7 @@ struct jitdump_code { // JIT_CODE_LOAD, or JIT_CODE_MOVE of what was loaded befo
 	uint64_t offset;      // of the code's first byte in the dump
 	uint32_t name, name_length; // in the bytes
 	uint32_t first_line, line_count; // JIT_CODE_DEBUG_INFO that went before it, in `lines`, by address
-	uint64_t unwind_offset, unwind_size; // JIT_CODE_UNWINDING_INFO that went before it: .eh_frame, then .eh_frame_hdr; size 0: none
+	uint64_t unwind_offset, unwind_size; // JIT_CODE_UNWINDING_INFO that went before it: the .eh_frame; size 0: none
 	bool is_move;
 };
 

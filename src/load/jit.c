@@ -28,6 +28,7 @@ void jit_release(struct jit *jit)
 			close(source->fd);
 		free(source->path);
 		vec_release(&source->loads);
+		vec_release(&source->unwinds);
 	}
 	vec_release(&jit->sources);
 }
@@ -38,6 +39,28 @@ int jit_fd(const struct jit *jit, const char *path)
 		if (jit->sources.data[i].fd >= 0 && strcmp(jit->sources.data[i].path, path) == 0)
 			return jit->sources.data[i].fd;
 	return -1;
+}
+
+const struct jit_unwind *jit_find_unwind(const struct jit *jit, const char *path, uint64_t offset, const struct jit_source **source)
+{
+	for (size_t i = 0; i < jit->sources.count; i++) {
+		const struct jit_source *s = &jit->sources.data[i];
+		if (s->fd < 0 || s->unwinds.count == 0 || strcmp(s->path, path) != 0)
+			continue;
+		size_t low = 0, high = s->unwinds.count;
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+			if (s->unwinds.data[middle].offset <= offset)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low == 0 || offset - s->unwinds.data[low - 1].offset >= s->unwinds.data[low - 1].size)
+			return NULL;
+		*source = s;
+		return &s->unwinds.data[low - 1];
+	}
+	return NULL;
 }
 
 static int by_time(const void *a, const void *b)
@@ -107,6 +130,7 @@ static void take_codes(struct loader *loader, struct jit_source *source, const s
 	bool same_clock = is_same_clock(loader, dump), has_time = (record->id.has & PERF_SAMPLE_TIME) != 0 && record->id.time_ns != 0;
 	uint64_t mapped_ns = has_time ? record->id.time_ns : 0;
 	// The header's own time is of no use: V8 puts the wall clock's there.
+	source->machine = (uint16_t)dump->machine;
 	if (same_clock && has_time && dump->codes.count > 0 && dump->codes.data[0].time_ns + OLDEST_DUMP_NS < mapped_ns) {
 		loader_caveat(loader, "%s is the dump of another run: JIT code has no names", source->path);
 		return;
@@ -116,6 +140,8 @@ static void take_codes(struct loader *loader, struct jit_source *source, const s
 	for (size_t i = 0; i < dump->codes.count; i++) {
 		const struct jitdump_code *code = &dump->codes.data[i];
 		vec_push(&source->loads, (struct jit_load){ same_clock ? code->time_ns : mapped_ns, code->addr, code->size, code->offset });
+		if (code->unwind_size > 0 && !code->is_move) // in the order of the file
+			vec_push(&source->unwinds, (struct jit_unwind){ code->offset, code->size, code->unwind_offset, code->unwind_size });
 	}
 }
 

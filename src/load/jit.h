@@ -8,6 +8,7 @@
 
 #include "base/vec.h"
 #include "perf/record.h"
+#include "load/jit_unwind.h"
 #include "symbols/jitdump.h"
 
 struct loader;
@@ -20,6 +21,8 @@ struct jit_source { // one dump of one process
 	int fd;                     // of the file, which passed the rules for untrusted paths; -1: code from inside the recording
 	VEC(struct jit_load) loads; // by time
 	size_t next;                // first that is not applied yet
+	VEC(struct jit_unwind) unwinds; // by offset: of the loads that brought any
+	uint16_t machine;
 };
 
 struct jit {
@@ -35,5 +38,7 @@ void jit_mapped(struct loader *loader, const struct record *record);
 void jit_advance(struct loader *loader, uint64_t time_ns);
 // The descriptor of a dump by its path; -1: none is open.
 int jit_fd(const struct jit *jit, const char *path);
+// The unwind information of the code at `offset` in a dump, and the dump; NULL: it has none, or the dump is not open. Holds until the next jit_mapped.
+const struct jit_unwind *jit_find_unwind(const struct jit *jit, const char *path, uint64_t offset, const struct jit_source **source);
 
 #endif

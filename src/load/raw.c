@@ -25,6 +25,8 @@ struct raw_worker {
 	struct libunwind *libunwind;       // NULL: not wanted
 	VEC(struct unwind_image *) images; // by dso id; compiled rules are one thread's own
 	VEC(uint8_t) image_tried;
+	struct hash_map jit_ids;           // (dump, offset of code) -> jit_images
+	VEC(struct unwind_image *) jit_images; // NULL: its unwind information is of no use
 	VEC(struct frame) frames;          // of all jobs of this batch, one after another
 	size_t *next_job;                  // shared
 	uint16_t machine;
@@ -46,6 +48,28 @@ static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, con
 	return worker->images.data[id];
 }
 
+// Code in a jitdump that brought unwind information; where it brought none, frame pointers are tried.
+static void map_jit(struct raw_worker *worker, const struct mapping *mapping, const struct dso *dso, uint64_t addr, struct unwind_map *out)
+{
+	const struct jit_source *source;
+	uint64_t offset = addr - mapping->start + mapping->pgoff;
+	const struct jit_unwind *unwind = jit_find_unwind(&worker->loader->jit, dso->path, offset, &source);
+	if (unwind == NULL)
+		return;
+	bool is_new;
+	uint32_t id = *hash_map_put(&worker->jit_ids, hash_pair(mapping->dso, unwind->offset), (uint32_t)worker->jit_images.count, &is_new);
+	if (is_new) {
+		struct unwind_image *made = NULL;
+		struct image *image = source->machine == worker->machine ? jit_unwind_image(unwind, source->fd, source->machine) : NULL;
+		if (image != NULL && !unwind_image_new(&made, image, false, NULL))
+			made = NULL;
+		image_release(image);
+		vec_push(&worker->jit_images, made);
+	}
+	out->image = worker->jit_images.data[id];
+	out->bias = addr - (offset - unwind->offset) - JIT_UNWIND_VADDR;
+}
+
 static struct unwind_map map_at(void *context, uint64_t addr)
 {
 	struct raw_worker *worker = context;
@@ -57,11 +81,13 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	out.start = mapping->start;
 	out.end = mapping->end;
 	out.missing = UNWIND_NO_IMAGE;
-	bool is_dump = dso_is_jitdump(dso) && strncmp(dso_short_name(dso), "jit-", 4) == 0; // no ELF file: frame pointers are tried
+	bool is_dump = dso_is_jitdump(dso) && strncmp(dso_short_name(dso), "jit-", 4) == 0; // no ELF file
 	if (dso->kind == DSO_ANON || is_dump)
 		out.missing = UNWIND_NO_CFI;
 	if (dso->kind == DSO_SPECIAL)
 		out.missing = dso->path[1] == 'u' ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI; // "[uprobes]", "[vsyscall]"
+	if (is_dump)
+		map_jit(worker, mapping, dso, addr, &out);
 	if (is_dump || (dso->kind != DSO_FILE && dso->kind != DSO_VDSO))
 		return out;
 	struct unwind_image *image = image_of(worker, mapping->dso, dso);
@@ -251,6 +277,10 @@ void raw_release(struct loader *loader)
 		for (size_t j = 0; j < worker->images.count; j++)
 			unwind_image_free(worker->images.data[j]);
 		vec_release(&worker->images);
+		for (size_t j = 0; j < worker->jit_images.count; j++)
+			unwind_image_free(worker->jit_images.data[j]);
+		vec_release(&worker->jit_images);
+		hash_map_release(&worker->jit_ids);
 		vec_release(&worker->image_tried);
 		vec_release(&worker->frames);
 	}

@@ -24,12 +24,12 @@ static bool is_kernel_kind(uint8_t kind)
 
 // A map that names JIT code: in /tmp, for everyone to write, so only a regular file of root's or our own, and no link.
 // The target's user is not known any more.
-static int open_map(uint32_t pid)
+static int open_map(const char *symfs, uint32_t pid)
 {
-	char path[64];
 	struct stat st;
-	snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
+	char *path = mem_printf("%s/tmp/perf-%u.map", symfs != NULL ? symfs : "", pid);
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	free(path);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size <= MAP_BYTES_MOST)
@@ -106,8 +106,8 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 	case DSO_ANON:
 		image.kind = SYMBOL_IMAGE_JIT;
 		// Recordings of ours bring the names of JIT code with them; the map of a later process with that number would be wrong.
-		if (reader_features(loader->reader)->names == NULL && is_this_host(loader))
-			image.map_fd = open_map(row->pid);
+		if (reader_features(loader->reader)->names == NULL && (loader->options->symfs != NULL || is_this_host(loader)))
+			image.map_fd = open_map(loader->options->symfs, row->pid);
 		image.path = mem_printf("%s of %u", image.path, row->pid);
 		break;
 	default:

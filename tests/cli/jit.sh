@@ -4,22 +4,33 @@
 # shellcheck disable=SC2154 # tap.sh sets what it names
 . "$(dirname "$0")/tap.sh"
 CC=${CC:-gcc}
-corpus=$(realpath -m "${PERFSAMPLE_CORPUS:-../shared/data}")/corpus/jit/node-jitdump
+corpora=$(realpath -m "${PERFSAMPLE_CORPUS:-../shared/data}")/corpus/jit
+corpus=$corpora/node-jitdump
 cd "$work" || exit 1
 script() { "$perfsample" script -F ip,sym,dso "$@" 2>script.err; }
+innermost() { # PATTERN FILE: the innermost frames whose lines end so, by name, counted
+	awk -v dso="$1" 'BEGIN { RS = ""; FS = "\n" } { for (i = 1; i <= NF; i++) if ($i ~ /^[ \t]+[0-9a-f]+ /) { if ($i ~ dso) {
+		sub(/^[ \t]+[0-9a-f]+ /, "", $i); sub(/ \([^()]*\)$/, "", $i); n[$i]++ } break } }
+		END { for (name in n) print "JIT\t" name "\t" n[name] }' "$2" | sort
+}
 if [ -r "$corpus/jit.data" ]; then
 	mkdir -p tree/tmp/jd
 	zcat "$corpus/jit-25898.dump.gz" >tree/tmp/jd/jit-25898.dump
 	script -i "$corpus/jit.data" --symfs tree >node.txt
 	# The innermost frames that the dump names, counted, as perf inject --jit and perf script do.
-	awk 'BEGIN { RS = ""; FS = "\n" } { for (i = 1; i <= NF; i++) if ($i ~ /^[ \t]+[0-9a-f]+ /) { if ($i ~ /jit-25898\.dump\)$/) {
-		sub(/^[ \t]+[0-9a-f]+ /, "", $i); sub(/ \([^()]*\)$/, "", $i); n[$i]++ } break } }
-		END { for (name in n) print "JIT\t" name "\t" n[name] }' node.txt | sort >got
+	innermost 'jit-25898\.dump\)$' node.txt >got
 	grep '^JIT' "$corpus/expected.tsv" | sort >wanted
 	is "$(cat got)" "$(cat wanted)" "V8's dump beside a recording of perf's: every innermost frame"
 	script -i "$corpus/jit.data" >node.txt
 	unlike "$(cat node.txt)" 'JS:' "without the dump there are no names, and no error"
+	corpus=$corpora/node-perfmap
+	zcat "$corpus/perf-25811.map.gz" >tree/tmp/perf-25811.map
+	script -i "$corpus/map.data" --symfs tree >node.txt
+	innermost '[(]//anon[)]$' node.txt >got
+	grep '^JIT' "$corpus/expected.tsv" | sort >wanted
+	is "$(cat got)" "$(cat wanted)" "V8's perf map beside a recording of perf's: every innermost frame"
 else
+	skip "no corpus" "V8's perf map beside a recording of perf's: every innermost frame"
 	skip "no corpus" "V8's dump beside a recording of perf's: every innermost frame"
 fi
 if [ "$(uname -m)" != x86_64 ] || ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
@@ -114,4 +125,59 @@ if [ "$(id -u)" -eq 0 ]; then
 	rm -f jit-*.dump
 	unlike "$(names stranger.data)" 'jit_' "and names nothing"
 fi
+# Code without frame pointers, whose dump says how to unwind it (JIT_CODE_UNWINDING_INFO): its caller is found where stacks are unwound by the reader.
+cat >frameless.c <<'C'
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static const unsigned char code[] = {
+	0x55, 0x48, 0x83, 0xec, 0x40, /* push %rbp; sub $64,%rsp */
+	0xbd, 1, 0, 0, 0,             /* mov $1,%ebp */
+	0xb9, 0, 0, 0, 0x14,          /* mov $N,%ecx; 1: dec %ecx; jnz 1b */
+	0xff, 0xc9, 0x75, 0xfc,
+	0x48, 0x83, 0xc4, 0x40, 0x5d, 0xc3, /* add $64,%rsp; pop %rbp; ret */
+};
+static const unsigned char frames[] = { /* stands 32 bytes behind the code's start: the next multiple of 8 behind its end */
+	20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+	28, 0, 0, 0, 28, 0, 0, 0, 0xc0, 0xff, 0xff, 0xff, sizeof(code), 0, 0, 0, 0,
+	0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 80, 0x52, 0x0e, 16, 0x41, 0x0e, 8, 0xc6,
+	0, 0, 0, 0,
+	1, 0x1b, 3, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* .eh_frame_hdr */
+};
+static FILE *dump;
+static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static void put(const void *p, size_t n) { fwrite(p, n, 1, dump); }
+static void p32(uint32_t v) { put(&v, 4); }
+static void p64(uint64_t v) { put(&v, 8); }
+__attribute__((noinline)) void calls_the_frameless(void (*at)(void)) { at(); __asm__ volatile(""); }
+int main(int argc, char **argv)
+{
+	char path[4096];
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", argv[1], getpid());
+	dump = fopen(path, "w+");
+	void *marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(dump), 0);
+	unsigned char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(at, code, sizeof(code));
+	p32(0x4a695444), p32(1), p32(40), p32(62), p32(0), p32(getpid()), p64(now()), p64(0);
+	if (argc > 2)
+		p32(4), p32(16 + 24 + sizeof(frames)), p64(now()), p64(sizeof(frames)), p64(20), p64(0), put(frames, sizeof(frames));
+	p32(0), p32(16 + 40 + 10 + sizeof(code)), p64(now());
+	p32(getpid()), p32(getpid()), p64((uint64_t)at), p64((uint64_t)at), p64(sizeof(code)), p64(1), put("frameless", 10), put(code, sizeof(code));
+	fclose(dump);
+	calls_the_frameless((void (*)(void))at);
+	return marker == MAP_FAILED;
+}
+C
+"$CC" -O1 -w -o frameless frameless.c
+"$perfsample" record -q --unwind post -o with.data -- ./frameless "$work" yes 2>record.err
+like "$("$perfsample" fold -i with.data 2>/dev/null)" 'main;calls_the_frameless;frameless [0-9]' "code without frame pointers is unwound by the dump's unwind information"
+rm -f jit-*.dump
+"$perfsample" record -q --unwind post -o without.data -- ./frameless "$work" 2>record.err
+got=$("$perfsample" fold -i without.data 2>/dev/null)
+like "$got" 'frameless [0-9]' "without that information it has its name"
+unlike "$got" 'calls_the_frameless;frameless' "and no caller"
+rm -f jit-*.dump
 done_testing

@@ -102,7 +102,7 @@ static void kinds(void)
 	line = jitdump_line(&dump, first, first->offset + 9);
 	ok(line != NULL && line->line == 12 && memcmp(bytes.data + line->file, "a.js", 5) == 0, "the file of the entry before");
 	ok(jitdump_line(&dump, &dump.codes.data[1], dump.codes.data[1].offset) == NULL, "code without lines has none");
-	ok(first->unwind_size == 12 && memcmp(bytes.data + first->unwind_offset, "frames", 6) == 0 && dump.codes.data[1].unwind_size == 0,
+	ok(first->unwind_size == 8 && memcmp(bytes.data + first->unwind_offset, "frames", 6) == 0 && dump.codes.data[1].unwind_size == 0,
 	   "unwinding information belongs to the load behind it");
 	jitdump_release(&dump);
 	buf_release(&bytes);
