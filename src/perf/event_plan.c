@@ -90,6 +90,9 @@ static uint64_t host_regs_mask(void)
 #endif
 }
 
+// A record's size is a u16: what is put into it later has room.
+enum { STACK_BYTES_UNCOMPLETED = 65528 - 1024 };
+
 static void set_rate(struct event_set *set, struct event_opened *event, const struct event_spec *spec, const struct event_options *options)
 {
 	struct perf_event_attr *attr = &event->attr;
@@ -144,6 +147,10 @@ static void set_sampling(struct event_set *set, struct event_opened *event, cons
 		return;
 	}
 	set_rate(set, event, spec, options);
+	// perf_swevent_event() in kernel/events/core.c: with PERF_SAMPLE_PERIOD each event becomes a sample, of period 1, whatever period was asked for.
+	bool is_counted_in_software = attr->type == PERF_TYPE_SOFTWARE || attr->type == PERF_TYPE_TRACEPOINT || attr->type == PERF_TYPE_BREAKPOINT;
+	if (is_counted_in_software && !event->is_clock && attr->freq == 0 && attr->sample_period > 1)
+		attr->sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD; // put in by whoever reads the ring
 	if (spec->is_tracepoint)
 		attr->sample_type |= PERF_SAMPLE_RAW;
 	if (attr->type == PERF_TYPE_BREAKPOINT || (attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_PAGE_FAULTS ||
@@ -161,6 +168,8 @@ static void set_sampling(struct event_set *set, struct event_opened *event, cons
 	if (options->stack_bytes > 0) {
 		attr->sample_type |= PERF_SAMPLE_STACK_USER;
 		attr->sample_stack_user = options->stack_bytes;
+		if ((attr->sample_type & PERF_SAMPLE_PERIOD) == 0 && attr->sample_stack_user > STACK_BYTES_UNCOMPLETED)
+			attr->sample_stack_user = STACK_BYTES_UNCOMPLETED;
 	}
 }
 

@@ -8,11 +8,46 @@ size_t budget_power_of_two(size_t bytes)
 	return power;
 }
 
-// Bytes that one second of delay fills, for each byte of a sample.
+size_t budget_ample_bytes(size_t rings, size_t ring_limit)
+{
+	size_t each = AMPLE_BYTES / (rings > 0 ? rings : 1);
+	if (ring_limit != SIZE_MAX && each > ring_limit / 2)
+		each = ring_limit / 2;
+	size_t power = 4096;
+	while (power <= each / 2)
+		power *= 2;
+	return power;
+}
+
+// Samples that come within a delay.
 static double fill(const struct budget_input *input)
 {
 	double rate = input->rate_hz > 1 ? input->rate_hz : 1;
 	return rate * input->delay_ms / 1000.0;
+}
+
+// The ring of a recording that nothing limits: the delay must be borne; beyond, a larger one saves wake-ups and bears a rate that is only likely.
+static size_t wished_ring(const struct budget_input *input, uint32_t stack_bytes)
+{
+	double bytes = (double)stack_bytes + SAMPLE_REST_BYTES, need = fill(input) * bytes;
+	double few_wakes = input->rate_hz * AMPLE_MS / 1000 * bytes, likely = input->likely_hz * input->delay_ms / 1000 * bytes;
+	double ample = few_wakes > likely ? few_wakes : likely;
+	if (ample > (double)input->ample_bytes)
+		ample = (double)input->ample_bytes;
+	double wish = need > ample ? need : ample;
+	size_t least = budget_power_of_two((size_t)stack_bytes + RECORD_REST_BYTES_MAX);
+	size_t ring = budget_power_of_two(wish < RING_BYTES_MIN ? RING_BYTES_MIN : (size_t)wish);
+	return ring < least ? least : ring;
+}
+
+// The largest copy that costs the target no more than the budget.
+static uint32_t copy_for_cost(const struct budget_input *input)
+{
+	double rate = input->likely_hz > input->rate_hz ? input->likely_hz : input->rate_hz;
+	double copy = rate > 1 ? COPIED_BYTES_PER_S / rate - SAMPLE_REST_BYTES : STACK_BYTES_MAX;
+	if (copy >= STACK_BYTES_MAX)
+		return STACK_BYTES_MAX;
+	return copy < STACK_BYTES_AUTO_MIN ? STACK_BYTES_AUTO_MIN : (uint32_t)copy / 8 * 8;
 }
 
 static uint32_t copy_for_ring(const struct budget_input *input, size_t ring_bytes)
@@ -23,6 +58,16 @@ static uint32_t copy_for_ring(const struct budget_input *input, size_t ring_byte
 	if (copy < STACK_BYTES_AUTO_MIN)
 		return STACK_BYTES_AUTO_MIN;
 	return (uint32_t)copy / 8 * 8;
+}
+
+// To what the ring bears, where that is less.
+static void shrink_copy(const struct budget_input *input, struct budget *budget)
+{
+	uint32_t copy = copy_for_ring(input, budget->ring_bytes);
+	if (copy >= budget->stack_bytes)
+		return;
+	budget->stack_bytes = copy;
+	budget->is_cheaper = false;
 }
 
 static bool one_record_fits(const struct budget *budget, struct err *err)
@@ -37,7 +82,8 @@ static bool one_record_fits(const struct budget *budget, struct err *err)
 bool budget_compute(const struct budget_input *input, struct budget *budget, struct err *err)
 {
 	bool automatic = input->has_stack && input->stack_bytes == 0;
-	*budget = (struct budget){ .stack_bytes = !input->has_stack ? 0 : automatic ? STACK_BYTES_MAX : input->stack_bytes };
+	*budget = (struct budget){ .stack_bytes = !input->has_stack ? 0 : automatic ? copy_for_cost(input) : input->stack_bytes };
+	budget->is_cheaper = automatic && budget->stack_bytes < STACK_BYTES_MAX;
 	if (budget->stack_bytes > STACK_BYTES_MAX)
 		budget->stack_bytes = STACK_BYTES_MAX;
 	budget->stack_bytes = (budget->stack_bytes + 7) / 8 * 8;
@@ -45,19 +91,16 @@ bool budget_compute(const struct budget_input *input, struct budget *budget, str
 	if (input->ring_bytes > 0) {
 		budget->ring_bytes = input->ring_bytes;
 		if (automatic)
-			budget->stack_bytes = copy_for_ring(input, budget->ring_bytes);
+			shrink_copy(input, budget);
 		if (!one_record_fits(budget, err))
 			return false;
 	} else {
-		double want = fill(input) * ((double)budget->stack_bytes + SAMPLE_REST_BYTES);
-		size_t least = budget_power_of_two((size_t)budget->stack_bytes + RECORD_REST_BYTES_MAX);
-		budget->ring_bytes = budget_power_of_two(want < RING_BYTES_MIN ? RING_BYTES_MIN : (size_t)want);
-		if (budget->ring_bytes < least)
-			budget->ring_bytes = least;
+		budget->ring_bytes = wished_ring(input, budget->stack_bytes);
 		if (budget->ring_bytes > input->ring_limit) {
+			size_t least = budget_power_of_two((size_t)budget->stack_bytes + RECORD_REST_BYTES_MAX);
 			budget->ring_bytes = input->ring_limit;
 			if (automatic)
-				budget->stack_bytes = copy_for_ring(input, budget->ring_bytes);
+				shrink_copy(input, budget);
 			if (!one_record_fits(budget, err))
 				return err_set(err, STATUS_HOST, "the host allows rings of %zuK only, too small for one record with a stack copy of %u bytes: "
 				               "--call-graph dwarf,8192, or raise it: sysctl kernel.perf_event_mlock_kb=%zu",

@@ -35,8 +35,16 @@ void drain_reset_events(struct drain *drain)
 	free(drain->heads);
 	drain->layouts = mem_zero(count + 1, sizeof(*drain->layouts));
 	drain->heads = mem_zero(drain->set->rings.count + 1, sizeof(*drain->heads));
-	for (size_t e = 0; e < count; e++)
-		record_layout_init(&drain->layouts[e], &drain->set->events.data[e].attr, false);
+	free(drain->periods);
+	drain->periods = mem_zero(count + 1, sizeof(*drain->periods));
+	for (size_t e = 0; e < count; e++) {
+		struct perf_event_attr attr = drain->set->events.data[e].attr;
+		if (drain->set->events.data[e].samples && (attr.sample_type & PERF_SAMPLE_PERIOD) == 0) {
+			attr.sample_type |= PERF_SAMPLE_PERIOD;
+			drain->periods[e] = attr.sample_period;
+		}
+		record_layout_init(&drain->layouts[e], &attr, false);
+	}
 	record_layout_init(&drain->layouts[count], drain->set->has_sideband ? &drain->set->sideband_attr : &drain->set->events.data[0].attr, false);
 	for (size_t i = 0; i < drain->set->fds.count; i++) {
 		const struct event_fd *fd = &drain->set->fds.data[i];
@@ -52,6 +60,8 @@ void drain_release(struct drain *drain)
 	free(drain->frames);
 	free(drain->layouts);
 	free(drain->heads);
+	free(drain->periods);
+	buf_release(&drain->completed);
 	hash_map_release(&drain->by_id);
 	hash_map_release(&drain->fd_tids);
 	hash_map_release(&drain->doubtful);
@@ -164,8 +174,10 @@ static void take_sideband(struct drain *drain, const struct record *record, uint
 		forked(drain, record, synthesized);
 	if (!is_ours(drain, subject(record)))
 		return;
-	if (change == SPACE_MAPPED && !synthesized)
+	if (change == SPACE_MAPPED && !synthesized) {
+		drain->found_births = true;
 		mapped(drain, record);
+	}
 	// A JIT's map is complete only now.
 	if (change == SPACE_EXITED && record->task.pid == record->task.tid)
 		images_want_perf_map_again(drain->images, (int32_t)record->task.pid);
@@ -197,14 +209,36 @@ static void take_throttle(struct drain *drain, const struct record *record, uint
 	}
 }
 
+// The sample with its period, behind the fields before it (perf_event_open(2), PERF_RECORD_SAMPLE). NULL: there is no room or it is broken.
+static struct perf_event_header *with_period(struct drain *drain, const struct perf_event_header *header, uint32_t event)
+{
+	const uint64_t before = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
+	                        PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU;
+	size_t at = sizeof(*header) + 8 * (size_t)__builtin_popcountll(drain->layouts[event].sample_type & before);
+	if (header->size < at || header->size > UINT16_MAX - 8)
+		return NULL;
+	buf_clear(&drain->completed);
+	buf_add(&drain->completed, header, at);
+	buf_u64(&drain->completed, drain->periods[event]);
+	buf_add(&drain->completed, (const uint8_t *)header + at, header->size - at);
+	struct perf_event_header *completed = (void *)drain->completed.data;
+	completed->size = (uint16_t)drain->completed.size;
+	return completed;
+}
+
 static void take(void *context, const struct merge_item *item)
 {
 	struct drain *drain = context;
 	struct record record;
 	uint32_t event = event_of(drain, item->header);
+	struct perf_event_header *header = item->header;
 	drain->ring_now = item->ring;
-	if (!record_decode(&drain->layouts[event], item->header, item->header->size, &record, NULL)) {
+	if (header->type == PERF_RECORD_SAMPLE && drain->periods[event] > 0)
+		header = with_period(drain, header, event);
+	if (header == NULL || !record_decode(&drain->layouts[event], header, header->size, &record, NULL)) {
 		drain->ledger->broken++;
+		if (item->header->type == PERF_RECORD_SAMPLE && event < drain->set->events.count)
+			drain->ledger->events.data[event].dropped++;
 		return;
 	}
 	switch (record.type) {
@@ -322,6 +356,7 @@ void drain_pass(struct drain *drain, bool last)
 		take_answer(drain);
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
+	drain->found_births = false;
 	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
 	drain->most_bytes = 0;
 	for (size_t r = 0; r < drain->set->rings.count; r++) {

@@ -50,7 +50,9 @@ struct drain {
 	int32_t held_pid;          // the held command: until its exec it is the recorder's own code; -1: none
 
 	// Its own.
-	struct record_layout *layouts;  // per event, then the side-band event's
+	struct record_layout *layouts;  // per event, then the side-band event's; as records are once they have their period
+	uint64_t *periods;         // per event: to be put into its samples, which the kernel was not asked to do (perf/event_plan.c); 0: none
+	struct buf completed;      // the record at hand, with its period
 	uint64_t *heads;           // per ring, at the last pass
 	struct hash_map by_id;     // event id -> index into layouts
 	struct hash_map fd_tids;   // event id -> tid, while threads are in doubt
@@ -72,6 +74,7 @@ struct drain {
 	size_t ring_now;           // of the record at hand
 	uint64_t unwound, cut_full; // stacks since the session last looked, and those of them that end where a full copy does
 	size_t most_bytes;         // that the last pass found in one ring
+	bool found_births;         // the last pass saw code being mapped: programs start
 };
 
 enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };

@@ -1,4 +1,5 @@
 // The drain thread's life: passes until told to stop, the CPU budget, reopening at a coarser period.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,7 +12,7 @@
 static const struct { uint64_t period_ns, frequency; } steps[] = {
 	{ 678744, 1473 }, { 1295295, 772 }, { 2606182, 384 }, { 10579380, 95 },
 };
-enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
+enum { STEPS = sizeof(steps) / sizeof(steps[0]), COUNT_FACTOR = 4, COUNT_PERIOD_MOST = 1 << 30 };
 
 static void want_end(struct session *session, enum session_end end)
 {
@@ -20,11 +21,36 @@ static void want_end(struct session *session, enum session_end end)
 		(void)!write(session->wake_main_fd, &(uint64_t){ 1 }, 8);
 }
 
-static bool coarser(struct session *session, unsigned *step)
+// The event whose rate the command line sets, not its own terms; NULL: there is none.
+static const struct event_opened *governed(const struct session *session)
 {
-	for (*step = 0; *step < STEPS; ++*step)
-		if (steps[*step].period_ns > session->options.period)
-			return true;
+	for (size_t e = 0; e < session->set.events.count; e++) {
+		const struct event_opened *event = &session->set.events.data[e];
+		if (event->samples && !session->config->specs->items.data[event->spec].has_period)
+			return event;
+	}
+	return NULL;
+}
+
+// Counts (every page fault, say) have no clock's periods to go through: a quarter of the samples is next.
+static bool coarser(const struct session *session, struct event_options *next)
+{
+	const struct event_opened *event = governed(session);
+	*next = session->options;
+	if (event == NULL)
+		return false;
+	if (!event->is_clock && event->attr.freq == 0) {
+		next->period = event->attr.sample_period * COUNT_FACTOR;
+		next->is_default_rate = false;
+		return next->period <= COUNT_PERIOD_MOST;
+	}
+	for (size_t i = 0; i < STEPS; i++) {
+		if (steps[i].period_ns <= session->options.period)
+			continue;
+		next->period = steps[i].period_ns;
+		next->frequency = steps[i].frequency;
+		return true;
+	}
 	return false;
 }
 
@@ -81,17 +107,22 @@ static double seconds_now(const struct session *session)
 	return (double)(session->drain.now_ns - session->start_ns) / 1e9;
 }
 
-static bool go_on_coarser(struct session *session, unsigned step, double used_percent)
+static bool go_on_coarser(struct session *session, const struct event_options *next, double used_percent)
 {
 	struct err err = { 0 };
-	session->options.period = steps[step].period_ns;
-	session->options.frequency = steps[step].frequency;
+	char rate[64];
+	const struct event_opened *event = governed(session);
+	if (event == NULL || event->is_clock || event->attr.freq != 0)
+		snprintf(rate, sizeof(rate), "%.6f ms", (double)next->period / 1e6);
+	else
+		snprintf(rate, sizeof(rate), "%llu %.40s", (unsigned long long)next->period, event->name);
+	session->options = *next;
 	if (!reopen(session, &err)) {
 		decide(&session->decisions, "the recorder used %.1f%% of one CPU and could not go on at a coarser period: %.150s", used_percent, err.text);
 		return false;
 	}
-	decide(&session->decisions, "from +%.1f s on one sample every %.6f ms: the recorder used %.1f%% of one CPU (--max-cpu %g)", seconds_now(session),
-	       (double)steps[step].period_ns / 1e6, used_percent, session->config->max_cpu_percent);
+	decide(&session->decisions, "from +%.1f s on one sample every %s: the recorder used %.1f%% of one CPU (--max-cpu %g)", seconds_now(session), rate,
+	       used_percent, session->config->max_cpu_percent);
 	return event_set_enable(&session->set, &err);
 }
 
@@ -186,27 +217,28 @@ static bool keep_budget(struct session *session, bool *reopened)
 		*reopened = true;
 		return stop_tails(session, percent);
 	}
-	unsigned step;
-	if (!coarser(session, &step)) {
+	struct event_options next;
+	if (!coarser(session, &next)) {
 		decide(&session->decisions, "ended: the recorder used %.1f%% of one CPU at the coarsest period (--max-cpu %g)", percent,
 		       session->config->max_cpu_percent);
 		want_end(session, END_MAX_CPU);
 		return true;
 	}
 	*reopened = true;
-	return go_on_coarser(session, step, percent);
+	return go_on_coarser(session, &next, percent);
 }
 
 enum { PASS_MS_MIN = 10, PASS_MS_MAX = 100, PASS_MS_HUNG_UP = 20 };
 
 // Milliseconds to the next pass. A wake-up costs 17 us whatever it finds, so a ring is left to fill to a quarter; half full it wakes us by itself, unless
-// it has hung up. Never twice as long as the last time: a target that starts to run is met soon.
+// it has hung up. Never twice as long as the last time: a target that starts to run is met soon. Where processes are born and die their images are
+// opened while they live, if at all.
 static int next_pass_ms(const struct session *session, int last_ms, bool hung_up)
 {
 	double quarter = (double)session->set.ring_bytes / 4, found = (double)session->drain.most_bytes;
 	double next = found > 0 ? last_ms * quarter / found : PASS_MS_MAX;
 	double most = hung_up ? PASS_MS_HUNG_UP : PASS_MS_MAX;
-	next = next > 2.0 * last_ms ? 2.0 * last_ms : next;
+	next = session->drain.found_births ? PASS_MS_MIN : next > 2.0 * last_ms ? 2.0 * last_ms : next;
 	return (int)(next < PASS_MS_MIN ? PASS_MS_MIN : next > most ? most : next);
 }
 

@@ -15,50 +15,85 @@ void session_rate(struct session *session, uint64_t period_ns, uint64_t frequenc
 	session->options.frequency = frequency;
 }
 
-// Samples a second that one CPU may give, over all events. Of events whose rate nobody knows (tracepoints, fixed counts) a thousand are assumed.
-static double rate_of(const struct session_config *config, const struct event_options *options)
+// Events a second on one CPU where a program makes many of them. Measured on hosts of a few GHz; nothing but sizes of rings and copies hangs on it.
+static double busy_hz(const struct event_spec *spec)
 {
-	double rate = 0;
+	enum { CGROUP_SWITCHES = 11 }; // PERF_COUNT_SW_CGROUP_SWITCHES, 5.13
+	if (spec->attr.type == PERF_TYPE_SOFTWARE)
+		switch (spec->attr.config) {
+		case PERF_COUNT_SW_PAGE_FAULTS:
+		case PERF_COUNT_SW_PAGE_FAULTS_MIN: return 100000;
+		case PERF_COUNT_SW_CONTEXT_SWITCHES:
+		case CGROUP_SWITCHES: return 50000;
+		default: return 10000;
+		}
+	return spec->is_tracepoint || spec->attr.type == PERF_TYPE_BREAKPOINT ? 10000 : 2e9;
+}
+
+struct rates { double certain_hz, likely_hz; };
+
+// Samples a second that one CPU may give, over all events. Of those whose number is the program's affair a thousand are certain to be borne.
+static struct rates rates_of(const struct session_config *config, const struct event_options *options)
+{
+	struct rates rates = { 0 };
+	double limit_hz = (double)procfs_number("/proc/sys/kernel/perf_event_max_sample_rate", 100000); // beyond, the kernel throttles
 	for (size_t i = 0; i < config->specs->items.count; i++) {
 		const struct event_spec *spec = &config->specs->items.data[i];
 		if (spec->group >= 0 && !spec->is_leader)
 			continue; // read with its leader
 		uint64_t period = spec->has_period && spec->period > 0 ? spec->period : options->period;
 		uint64_t frequency = spec->has_period && spec->frequency > 0 ? spec->frequency : options->frequency;
+		bool each = spec->is_tracepoint || spec->attr.type == PERF_TYPE_BREAKPOINT;
 		if (spec->has_period && spec->period == 0)
 			period = frequency > 0 ? 1000000000 / frequency : 0;
+		double hz = 1000, likely_hz = busy_hz(spec) / (each && options->is_default_rate && !spec->has_period ? 1 : (double)(period > 0 ? period : 1));
 		if ((spec->is_clock || spec->is_default) && period > 0)
-			rate += 1e9 / (double)period;
-		else if ((options->is_freq || options->is_default_rate) && !spec->is_tracepoint && frequency > 0)
-			rate += (double)frequency;
-		else
-			rate += 1000;
+			hz = likely_hz = 1e9 / (double)period < limit_hz ? 1e9 / (double)period : limit_hz;
+		else if ((options->is_freq || options->is_default_rate) && !each && frequency > 0)
+			hz = likely_hz = (double)frequency;
+		rates.certain_hz += hz;
+		rates.likely_hz += likely_hz < hz ? hz : likely_hz > 100000 ? 100000 : likely_hz;
 	}
-	return rate;
+	return rates;
 }
 
-static bool choose_sizes(struct session *session, struct err *err)
+struct sizes {
+	struct budget budget;
+	double likely_hz;
+	const char *limit_text;
+};
+
+static bool choose_sizes(struct session *session, struct sizes *sizes, struct err *err)
 {
 	const struct session_config *config = session->config;
 	bool stack = config->mode == CHAIN_LIVE || config->mode == CHAIN_POST;
-	const char *limit_text = "";
 	size_t rings = session->target.events.scope == SCOPE_THREAD ? session->target.tids.count : session->target.cpu_count;
 	privilege_raise_memlock();
-	size_t limit = ring_budget(rings, &limit_text);
+	size_t limit = ring_budget(rings, &sizes->limit_text);
+	struct rates rates = rates_of(config, &session->options);
 	struct budget_input input = {
-		.rate_hz = rate_of(config, &session->options), .has_stack = stack, .stack_bytes = config->stack_bytes, .ring_bytes = config->ring_bytes,
+		.rate_hz = rates.certain_hz, .likely_hz = rates.likely_hz, .ample_bytes = budget_ample_bytes(rings, limit), .has_stack = stack, .stack_bytes = config->stack_bytes, .ring_bytes = config->ring_bytes,
 		.ring_limit = limit, .delay_ms = drain_priority_delay_ms(session->priority),
 	};
-	struct budget budget;
-	if (!budget_compute(&input, &budget, err))
+	sizes->likely_hz = rates.likely_hz;
+	if (!budget_compute(&input, &sizes->budget, err))
 		return false;
-	session->options.ring_bytes = budget.ring_bytes;
-	session->options.stack_bytes = budget.stack_bytes;
-	if (budget.is_short)
-		decide(&session->decisions, "a ring of %zuK and stack copies of %u bytes bear a reader that is %.0f ms late, not the %u ms of %s%s%s",
-		       budget.ring_bytes / 1024, budget.stack_bytes, budget.bears_ms, input.delay_ms, drain_priority_text(session->priority),
-		       config->ring_bytes == 0 ? ": " : "", config->ring_bytes == 0 ? limit_text : "");
+	session->options.ring_bytes = sizes->budget.ring_bytes;
+	session->options.stack_bytes = sizes->budget.stack_bytes;
 	return true;
+}
+
+static void say_sizes(struct session *session, const struct sizes *sizes)
+{
+	const struct budget *budget = &sizes->budget;
+	if (budget->is_cheaper)
+		decide(&session->decisions, "stack copies of %u bytes: at up to %.0f samples a second on one CPU larger ones would cost more than 3%% of its time",
+		       budget->stack_bytes, sizes->likely_hz);
+	if (budget->is_short)
+		decide(&session->decisions, "a ring of %zuK and stack copies of %u bytes bear a reader that is %.0f ms late, not the %u ms of %s%s%s",
+		       budget->ring_bytes / 1024, budget->stack_bytes, budget->bears_ms, drain_priority_delay_ms(session->priority),
+		       drain_priority_text(session->priority), session->config->ring_bytes == 0 ? ": " : "",
+		       session->config->ring_bytes == 0 ? sizes->limit_text : "");
 }
 
 static void choose_options(struct session *session)
@@ -100,10 +135,11 @@ bool session_open_events(struct session *session, struct err *err)
 {
 	choose_options(session);
 	uint64_t before;
+	struct sizes sizes = { 0 };
 	privilege_raise_files(event_set_fd_need(session->config->specs, &session->target.events) + 256, &before);
 	for (;;) {
 		struct err why = { 0 };
-		if (!choose_sizes(session, err))
+		if (!choose_sizes(session, &sizes, err))
 			return false;
 		if (session->options.exclude_user)
 			session->options.stack_bytes = 0;
@@ -116,6 +152,7 @@ bool session_open_events(struct session *session, struct err *err)
 			return false;
 		}
 	}
+	say_sizes(session, &sizes);
 	for (size_t i = 0; i < session->set.decisions.count; i++)
 		decide(&session->decisions, "%s", session->set.decisions.data[i].text);
 	return same_start(&session->set, err);
@@ -131,6 +168,8 @@ static void file_attrs(struct session *session)
 	for (size_t e = 0; e < count; e++) {
 		struct perf_event_attr *attr = &session->file_attrs[e];
 		*attr = set->events.data[e].attr;
+		if (set->events.data[e].samples)
+			attr->sample_type |= PERF_SAMPLE_PERIOD; // the drain thread puts it in where the kernel could not be asked for it
 		if (session->is_live) {
 			attr->sample_type = sample_type_live(attr->sample_type);
 			attr->sample_regs_user = 0;

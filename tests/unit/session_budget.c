@@ -23,6 +23,36 @@ static void formula(void)
 	is_u64(budget.ring_bytes, RING_BYTES_MIN, "and the least ring");
 }
 
+static void ample(void)
+{
+	struct budget budget;
+	struct err err = { 0 };
+	struct budget_input input = { .rate_hz = 772, .has_stack = true, .delay_ms = 20, .ring_limit = SIZE_MAX, .ample_bytes = 64 << 20 };
+	ok(budget_compute(&input, &budget, &err), "memory is no matter");
+	is_u64(budget.ring_bytes, 8 << 20, "772 Hz x 65,784 bytes x 160 ms = 8,125,640, up to 8 MiB");
+	input.ample_bytes = 2 << 20;
+	ok(budget_compute(&input, &budget, &err) && budget.ring_bytes == 2 << 20, "as far as it is none");
+	input.ample_bytes = 64 << 10;
+	ok(budget_compute(&input, &budget, &err) && budget.ring_bytes == 1 << 20, "but the delay is borne in any case");
+
+	// Every page fault, of which a busy program makes 100,000 a second.
+	input = (struct budget_input){ .rate_hz = 1000, .likely_hz = 100000, .has_stack = true, .delay_ms = 20, .ring_limit = SIZE_MAX, .ample_bytes = 64 << 20 };
+	ok(budget_compute(&input, &budget, &err), "a rate that is the program's");
+	is_u64(budget.stack_bytes, 8192, "copies are small");
+	ok(budget.is_cheaper, "and that is said to be for their cost");
+	is_u64(budget.ring_bytes, 32 << 20, "100,000 x 8,448 x 0.02 = 16,896,000, up to 32 MiB");
+	input.stack_bytes = 32768;
+	ok(budget_compute(&input, &budget, &err) && budget.stack_bytes == 32768 && !budget.is_cheaper, "a size that was asked for stays");
+	is_u64(budget.ring_bytes, 64 << 20, "and the ring is what may be taken");
+
+	input = (struct budget_input){ .rate_hz = 8000, .likely_hz = 8000, .has_stack = true, .delay_ms = 20, .ring_limit = SIZE_MAX, .ample_bytes = 64 << 20 };
+	ok(budget_compute(&input, &budget, &err), "8,000 Hz");
+	is_u64(budget.stack_bytes, ((256 << 20) / 8000 - 256) / 8 * 8, "256 MiB a second of copies");
+	is_u64(budget_ample_bytes(2, SIZE_MAX), 64 << 20, "128 MiB for two rings");
+	is_u64(budget_ample_bytes(48, SIZE_MAX), 2 << 20, "for 48");
+	is_u64(budget_ample_bytes(2, 4 << 20), 2 << 20, "half of what a user may lock");
+}
+
 static void limited(void)
 {
 	struct budget budget;
@@ -65,6 +95,7 @@ static void given(void)
 int main(void)
 {
 	formula();
+	ample();
 	limited();
 	given();
 	return tap_done();
