@@ -15,21 +15,28 @@ struct stack_view {
 	uint64_t top;      // end of the thread's stack, 0: not known
 	uint64_t addr_end; // no address of user space from here on
 	uint8_t word_bytes;
+	unwind_read_fn *read; // what is not in the copy; NULL: nothing
+	void *read_context;
 };
 
-// One word of the target, little-endian as every architecture we know. false: not in the copy, or misaligned.
+static inline bool stack_word_elsewhere(const struct stack_view *view, uint64_t addr, uint64_t *out)
+{
+	return view->read != NULL && (addr & (uint64_t)(view->word_bytes - 1)) == 0 && view->read(view->read_context, addr, view->word_bytes, out);
+}
+
+// One word of the target, little-endian as every architecture we know. false: not to be had, or misaligned.
 static inline bool stack_word(const struct stack_view *view, uint64_t addr, uint64_t *out)
 {
 	uint64_t offset = addr - view->start;
 
 	if (view->word_bytes == 8) {
 		if (offset >= view->size || view->size - offset < 8 || (addr & 7) != 0)
-			return false;
+			return stack_word_elsewhere(view, addr, out);
 		memcpy(out, view->bytes + offset, 8);
 	} else {
 		uint32_t word;
 		if (offset >= view->size || view->size - offset < 4 || (addr & 3) != 0)
-			return false;
+			return stack_word_elsewhere(view, addr, out);
 		memcpy(&word, view->bytes + offset, 4);
 		*out = word;
 	}

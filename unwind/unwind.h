@@ -32,6 +32,7 @@ enum unwind_end { // why a stack ends; stored in files as these numbers, so neve
 };
 const char *unwind_end_name(enum unwind_end end); // "root", "truncated", "no_cfi", …
 
+// INTERRUPTED: by a signal; and the trampoline that its handler returns to, which nothing called.
 enum frame_kind { FRAME_LEAF = 0, FRAME_RETURN = 1, FRAME_INTERRUPTED = 2 }; // 4-bit values in files
 enum frame_via { VIA_NONE = 0, VIA_CFI = 1, VIA_EXPR = 2, VIA_FP = 3, VIA_LEAF_RULE = 4, VIA_KERNEL = 5, VIA_SIGNAL = 6 };
 
@@ -64,6 +65,8 @@ struct unwind_map {
 	                            // anonymous (JIT) code, where frame pointers are tried
 };
 typedef struct unwind_map unwind_map_fn(void *context, uint64_t addr);
+// Memory beside the copy, as a core file has it: the word of `bytes` (4 or 8) at an aligned address. false: not there.
+typedef bool unwind_read_fn(void *context, uint64_t addr, unsigned bytes, uint64_t *out);
 
 enum { UNWIND_MAX_FRAMES = 8000 }; // a record of 65,535 bytes holds them, the mark of a gap among them
 
@@ -77,6 +80,8 @@ struct unwind_input {
 	uint64_t generation;     // of the address space: what the map callback answers is stable while it is the same
 	unwind_map_fn *map;
 	void *map_context;
+	unwind_read_fn *read;    // NULL: there is nothing but the copy
+	void *read_context;
 };
 
 // Leaf first; the frames are the caller's buffer. Of a stack with more frames than `capacity` (or UNWIND_MAX_FRAMES, N of them) the leaf's N / 2 and the

@@ -374,7 +374,7 @@ static bool begin(struct walk *walk, struct cursor *at)
 		at->lr &= walk->arch->ra_mask;
 	walk->view = (struct stack_view){
 		.bytes = input->stack, .start = at->sp, .size = input->stack_size, .top = input->stack_top,
-		.addr_end = walk->arch->addr_end, .word_bytes = walk->arch->word_bytes,
+		.addr_end = walk->arch->addr_end, .word_bytes = walk->arch->word_bytes, .read = input->read, .read_context = input->read_context,
 	};
 	// The kernel copies what is mapped above a thread's stack too; it is not the thread's.
 	if (input->stack_top > at->sp && input->stack_top - at->sp < walk->view.size)
@@ -456,6 +456,9 @@ void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, s
 			fast_steps(&walk, &at, window.limit);
 		if (!step(&walk, &at, &end))
 			break;
+		// The kernel put the trampoline's address there: nothing called it, and the byte before it is another function's.
+		if (at.kind == FRAME_INTERRUPTED && out->frames[out->count - 1].kind == FRAME_RETURN)
+			out->frames[out->count - 1].kind = FRAME_INTERRUPTED;
 	}
 	out->end = end;
 	out->last_cfa = at.sp;

@@ -1,4 +1,4 @@
-#include "cmd/debug_unwind.h"
+#include "cmd/debug.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -52,28 +52,38 @@ bool build_id_parse(struct build_id *id, const char *hex)
 
 // Elf64_Nhdr is {namesz, descsz, type}; name and descriptor are padded to 4 bytes, or to 8 in segments aligned so (gABI,
 // "Note Section").
-bool build_id_from_notes(struct bytes notes, uint64_t align, struct build_id *out)
+bool image_note_next(struct bytes *notes, uint64_t align, struct image_note *out)
 {
 	size_t mask = align == 8 ? 7 : 3;
 
-	while (bytes_left(&notes) >= 12) {
-		uint32_t name_size = bytes_u32(&notes);
-		uint32_t desc_size = bytes_u32(&notes);
-		uint32_t type = bytes_u32(&notes);
-		const char *name = bytes_take(&notes, name_size);
-		bytes_skip(&notes, -(12 + (size_t)name_size) & mask);
-		const uint8_t *desc = bytes_take(&notes, desc_size);
-		if (notes.bad)
-			return false;
-		if (type == NOTE_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 && desc_size > 0 &&
-		    desc_size <= sizeof(out->bytes)) {
+	if (bytes_left(notes) < 12)
+		return false;
+	uint32_t name_size = bytes_u32(notes);
+	uint32_t desc_size = bytes_u32(notes);
+	out->type = bytes_u32(notes);
+	out->name = bytes_sub(notes, name_size);
+	bytes_skip(notes, -(12 + (size_t)name_size) & mask);
+	out->desc = bytes_sub(notes, desc_size);
+	if (notes->bad)
+		return false;
+	size_t padding = -(size_t)desc_size & mask;
+	bytes_skip(notes, padding < bytes_left(notes) ? padding : bytes_left(notes));
+	return true;
+}
+
+bool build_id_from_notes(struct bytes notes, uint64_t align, struct build_id *out)
+{
+	struct image_note note;
+
+	while (image_note_next(&notes, align, &note)) {
+		size_t size = bytes_left(&note.desc);
+		if (note.type == NOTE_GNU_BUILD_ID && bytes_left(&note.name) == 4 && memcmp(note.name.at, "GNU", 4) == 0 && size > 0 &&
+		    size <= sizeof(out->bytes)) {
 			memset(out, 0, sizeof(*out));
-			out->size = (uint8_t)desc_size;
-			memcpy(out->bytes, desc, desc_size);
+			out->size = (uint8_t)size;
+			memcpy(out->bytes, note.desc.at, size);
 			return true;
 		}
-		size_t padding = -(size_t)desc_size & mask;
-		bytes_skip(&notes, padding < bytes_left(&notes) ? padding : bytes_left(&notes));
 	}
 	return false;
 }

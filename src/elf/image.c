@@ -143,6 +143,12 @@ static void read_note(struct image *image, uint64_t offset, uint64_t size, uint6
 		build_id_from_notes(notes, align, &image->build_id);
 }
 
+bool image_notes_bytes(const struct image *image, const struct image_notes *notes, struct bytes *out)
+{
+	*out = at_offset(image, notes->offset, notes->size);
+	return !out->bad;
+}
+
 struct program_header {
 	uint32_t type, flags;
 	uint64_t offset, vaddr, file_size, mem_size, align;
@@ -213,6 +219,8 @@ static bool read_segments(struct image *image, const struct header *h, bool from
 		if (p.type == PT_LOAD) {
 			add_segment(image, &p);
 		} else if (p.type == PT_NOTE) {
+			image->notes = mem_resize(image->notes, image->note_count + 1, sizeof(*image->notes));
+			image->notes[image->note_count++] = (struct image_notes){ .offset = p.offset, .size = p.file_size, .align = p.align };
 			read_note(image, p.offset, p.file_size, p.align);
 		} else if (p.type == PT_GNU_EH_FRAME) {
 			image->eh_frame_hdr_vaddr = p.vaddr;
@@ -312,6 +320,7 @@ void image_release(struct image *image)
 	else
 		guard_unmap(image->data, image->size);
 	free(image->segments);
+	free(image->notes);
 	free(image->sections);
 	free(image->path);
 	free(image);

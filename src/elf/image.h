@@ -30,6 +30,10 @@ struct image_segment { // a PT_LOAD
 	uint32_t flags; // PF_R | PF_W | PF_X
 };
 
+struct image_notes { // a PT_NOTE
+	uint64_t offset, size, align;
+};
+
 struct image_section {
 	const char *name; // lives as long as the image; "" when the name is out of bounds
 	uint64_t vaddr, offset, size, flags, entry_size, align;
@@ -48,6 +52,8 @@ struct image {
 	size_t size;
 	struct image_segment *segments; // in file order
 	size_t segment_count;
+	struct image_notes *notes; // in file order
+	size_t note_count;
 	struct image_section *sections; // index 0 is the null section; empty when there is no section table
 	size_t section_count;
 	uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_size; // PT_GNU_EH_FRAME; 0 when absent
@@ -83,6 +89,14 @@ bool image_vaddr_to_offset(const struct image *image, uint64_t vaddr, uint64_t *
 // are mapped apart, as lld lays them out, has one bias, but only the right segment tells it). false: no segment fits.
 bool image_bias(const struct image *image, uint64_t start, uint64_t end, uint64_t pgoff, uint64_t *bias);
 
+// One note of a run of them, the cursor moved behind it. false: no further one, or the rest is not one (notes->bad then).
+struct image_note {
+	uint32_t type;
+	struct bytes name, desc; // the name with its NUL, as a rule
+};
+bool image_note_next(struct bytes *notes, uint64_t align, struct image_note *out);
+// The bytes of a PT_NOTE; false: not all in the file.
+bool image_notes_bytes(const struct image *image, const struct image_notes *notes, struct bytes *out);
 // The build ID in a run of ELF notes; false when there is none. Usable on bytes from anywhere.
 bool build_id_from_notes(struct bytes notes, uint64_t align, struct build_id *out);
 

@@ -48,6 +48,8 @@ static void add_lbr(struct chain *chain, const struct record *record)
 	if (chain->count == chain->kernel_count)
 		push(chain, is_user ? sample->ip : sample->branches[0].to, FRAME_LEAF, VIA_NONE, false);
 	chain->count = chain->kernel_count + 1; // frame pointers give way
+	if (is_user) // where the event is precise, the call chain's first address lies a few instructions behind
+		chain->frames[chain->kernel_count].addr = sample->ip;
 	for (uint64_t i = 0; i < sample->branch_count; i++) {
 		// The call itself; one byte on it is looked up like a return address.
 		push(chain, sample->branches[i].from + 1, FRAME_RETURN, VIA_FP, false);

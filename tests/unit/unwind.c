@@ -103,9 +103,10 @@ static void test_signal_frame(void)
 	size_t at = 0;
 	while (at < stack.count && frames[at].kind != FRAME_INTERRUPTED)
 		at++;
-	ok(at < stack.count && frames[at].via == VIA_SIGNAL && frame_lookup_addr(&frames[at]) == frames[at].addr,
-	   "and looked up at its own address");
-	ok(frame_lookup_addr(&frames[1]) == frames[1].addr - 1, "a return address is looked up one before");
+	ok(at + 1 < stack.count && frames[at + 1].via == VIA_SIGNAL && frames[at + 1].kind == FRAME_INTERRUPTED &&
+	   frame_lookup_addr(&frames[at + 1]) == frames[at + 1].addr, "and looked up at its own address");
+	ok(at < stack.count && frame_lookup_addr(&frames[at]) == frames[at].addr, "so is the trampoline: nothing called it");
+	ok(at + 2 < stack.count && frame_lookup_addr(&frames[at + 2]) == frames[at + 2].addr - 1, "a return address is looked up one before");
 }
 
 static void *in_thread(void *arg)

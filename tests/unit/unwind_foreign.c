@@ -117,7 +117,7 @@ static void test_aarch64(void)
 	regs[30] = 0;
 	regs[32] = at(HANDLER, 8);
 	const struct wanted signal[] = {
-		{ at(HANDLER, 8), FRAME_LEAF }, { at(TRAMPOLINE, 0), FRAME_RETURN }, { at(LEAF, 0), FRAME_INTERRUPTED }, { at(CALLER, 16), FRAME_RETURN },
+		{ at(HANDLER, 8), FRAME_LEAF }, { at(TRAMPOLINE, 0), FRAME_INTERRUPTED }, { at(LEAF, 0), FRAME_INTERRUPTED }, { at(CALLER, 16), FRAME_RETURN },
 		{ at(START, 8), FRAME_RETURN },
 	};
 	expect("aarch64: a signal frame without CFI, a leaf interrupted before it does anything", &input, signal, 5);
@@ -176,7 +176,7 @@ static void test_i386(void)
 	words[1] = sp;
 	words[2] = at(HANDLER, 1);
 	const struct wanted signal[] = {
-		{ at(HANDLER, 1), FRAME_LEAF }, { at(TRAMPOLINE, 0), FRAME_RETURN }, { at(LEAF, 0), FRAME_INTERRUPTED }, { at(CALLER, 8), FRAME_RETURN },
+		{ at(HANDLER, 1), FRAME_LEAF }, { at(TRAMPOLINE, 0), FRAME_INTERRUPTED }, { at(LEAF, 0), FRAME_INTERRUPTED }, { at(CALLER, 8), FRAME_RETURN },
 		{ at(START, 6), FRAME_RETURN },
 	};
 	expect("i386: a signal frame without CFI, a leaf interrupted before it does anything", &input, signal, 5);

@@ -266,7 +266,8 @@ static void test_restorer(void)
 	size_t at = 0;
 	while (at < stack.count && frames[at].kind != FRAME_INTERRUPTED)
 		at++;
-	if (!ok(stack.end == UNWIND_ROOT && at < stack.count && frames[at - 1].addr == (uint64_t)own_restorer && frames[at].via == VIA_SIGNAL,
+	if (!ok(stack.end == UNWIND_ROOT && at + 1 < stack.count && frames[at].addr == (uint64_t)own_restorer && frames[at + 1].via == VIA_SIGNAL &&
+	        frames[at + 1].kind == FRAME_INTERRUPTED,
 	        "through a trampoline that has no CFI: %zu frames", stack.count))
 		print_stack();
 }

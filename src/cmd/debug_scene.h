@@ -1,0 +1,45 @@
+// Stacks that were described rather than recorded (a snapshot's folder, a core file): mappings with their images, memory, registers; unwound and
+// named.
+#ifndef PERFSAMPLE_CMD_DEBUG_SCENE_H
+#define PERFSAMPLE_CMD_DEBUG_SCENE_H
+
+#include "base/vec.h"
+#include "symbols/symbolizer.h"
+#include "unwind/unwind.h"
+
+struct scene_map {
+	uint64_t start, end, pgoff;
+	char *name;
+	struct unwind_map at; // its image is the scene's
+};
+
+struct scene {
+	uint16_t machine;
+	VEC(struct scene_map) maps; // where several hold an address, the first counts
+	VEC(struct unwind_image *) images;
+	VEC(struct image *) files; // of `images`, by index
+	struct symbolizer *symbolizer;
+	struct unwinder *unwinder;
+	unwind_read_fn *read;
+	void *read_context;
+	struct frame *frames; // UNWIND_MAX_FRAMES
+};
+
+void scene_init(struct scene *scene, bool demangle);
+void scene_release(struct scene *scene);
+// Adds a mapping that has no image: `missing` says what the walk makes of it.
+struct scene_map *scene_add(struct scene *scene, uint64_t start, uint64_t end, uint64_t pgoff, const char *name, enum unwind_end missing);
+// Gives a mapping its image (a reference is kept); the same file given twice has one table of rules.
+void scene_set_image(struct scene *scene, struct scene_map *map, struct image *image, uint64_t bias);
+const struct scene_map *scene_find(const struct scene *scene, uint64_t addr); // NULL: nothing is mapped there
+
+struct scene_registers {
+	const uint64_t *values; // one per set bit
+	uint64_t mask;
+};
+// Unwinds; `stack` are the bytes from sp on. The result's frames live until the next call.
+struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers registers, struct bytes stack);
+// The name of what stands at an address (not a return address: reduced already); NULL: none. `*offset` counts from the symbol's start.
+const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uint64_t *offset);
+
+#endif
