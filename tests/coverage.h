@@ -217,10 +217,10 @@ __attribute__((unused)) static struct coverage_loss coverage_lossy(bool while_d,
 		struct coverage_program c;
 		coverage_renewal(&c, &r, 60, 0.05, SYN_PERIOD_NS / 1e9);
 		struct profile *p = &c.profile;
-		size_t kept = 0;
+		struct samples kept = { 0 };
 		uint64_t lost[60] = { 0 }, all = 0;
 		for (size_t s = 0; s < p->samples.count; s++) {
-			struct profile_sample sample = p->samples.data[s];
+			struct profile_sample sample = samples_at(&p->samples, s);
 			size_t second = (size_t)((double)(sample.time_ns - p->meta.start_ns) / 1e9);
 			// At random: the ring overflows in one second of three, whoever runs.
 			bool exposed = while_d ? sample.stack == c.stacks[3] : (second * 2654435761u + (size_t)i * 40503u) % 3 == 0;
@@ -229,9 +229,10 @@ __attribute__((unused)) static struct coverage_loss coverage_lossy(bool while_d,
 				all++;
 				continue;
 			}
-			p->samples.data[kept++] = sample;
+			samples_add(&kept, &sample);
 		}
-		p->samples.count = kept;
+		samples_release(&p->samples);
+		p->samples = kept;
 		for (uint64_t w = 0; w < 60; w++)
 			if (lost[w] > 0)
 				vec_push(&p->losses, (struct profile_loss){ p->meta.start_ns + w * 1000000000u, p->meta.start_ns + w * 1000000000u + 999999999u, lost[w], 0, 0, false });

@@ -72,15 +72,21 @@ __attribute__((unused)) static uint32_t syn_stack(struct profile *p, ...)
 	return node;
 }
 
-__attribute__((unused)) static struct profile_sample *syn_sample(struct profile *p, double at_s, uint32_t stack, int32_t tid)
+__attribute__((unused)) static void syn_sample(struct profile *p, double at_s, uint32_t stack, int32_t tid)
 {
 	struct profile_sample s = { .time_ns = p->meta.start_ns + (uint64_t)(at_s * 1e9), .weight = SYN_PERIOD_NS, .pid = 4242, .tid = tid,
 		.comm = intern_string(&p->names, "app"), .stack = stack, .end = UNWIND_ROOT };
 	if (stack != PROFILE_NONE)
 		s.is_kernel = p->frames.data[p->nodes.data[stack].frame].is_kernel;
-	vec_push(&p->samples, s);
-	return &p->samples.data[p->samples.count - 1];
+	samples_add(&p->samples, &s);
 }
+
+// One member of a sample, of the last one added.
+#define syn_set(p, index, member, value) do { \
+	struct profile_sample row_ = samples_at(&(p)->samples, index); \
+	row_.member = (value); \
+	samples_set(&(p)->samples, index, &row_); } while (0)
+#define syn_last(p, member, value) syn_set(p, (p)->samples.count - 1, member, value)
 
 // What was due: samples, lost and `silent` add up.
 __attribute__((unused)) static void syn_account(struct profile *p, uint64_t lost, uint64_t silent)
@@ -88,7 +94,7 @@ __attribute__((unused)) static void syn_account(struct profile *p, uint64_t lost
 	struct profile_event *e = &p->events.data[0];
 	uint64_t taken = 0;
 	for (size_t i = 0; i < p->samples.count; i++)
-		taken += p->samples.data[i].event == 0;
+		taken += samples_at(&p->samples, i).event == 0;
 	e->lost = lost;
 	e->expected = taken + lost + silent;
 	e->time_running_ns = e->time_enabled_ns = e->expected * e->period;

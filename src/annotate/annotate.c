@@ -66,7 +66,7 @@ static bool group_of(const struct building *b, const struct profile_frame *frame
 static void find_groups(struct building *b)
 {
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		const struct profile_frame *frame = leaf_of(b, &b->profile->samples.data[i]);
+		const struct profile_frame *frame = leaf_of(b, samples_get(&b->profile->samples, i, &(struct profile_sample){ 0 }));
 		struct group group;
 		uint32_t line;
 		if (frame == NULL || !group_of(b, frame, &group, &line))
@@ -139,7 +139,7 @@ static void count_samples(struct building *b)
 	const struct group *chosen = &b->picked;
 	b->out->samples = 0;
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_frame *frame = leaf_of(b, &profile->samples.data[i]);
+		const struct profile_frame *frame = leaf_of(b, samples_get(&profile->samples, i, &(struct profile_sample){ 0 }));
 		struct group group;
 		uint32_t at;
 		if (frame == NULL || !group_of(b, frame, &group, &at) || !same_group(chosen, &group))

@@ -89,7 +89,8 @@ static const char *busiest_comm(const struct profile *profile)
 	struct hash_map counts = { 0 };
 	uint32_t best = 0, most = 0;
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_sample *s = &profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&profile->samples, i, &s_row);
 		uint32_t count = s->is_idle ? 0 : ++*hash_map_put(&counts, s->comm, 0, NULL);
 		if (count > most)
 			most = count, best = s->comm;

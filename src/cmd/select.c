@@ -204,7 +204,7 @@ bool select_load(struct selection *selection, struct profile *profile, struct er
 static bool has_samples(const struct profile *profile, size_t event)
 {
 	for (size_t i = 0; i < profile->samples.count; i++)
-		if (profile->samples.data[i].event == event)
+		if (samples_at(&profile->samples, i).event == event)
 			return true;
 	return false;
 }

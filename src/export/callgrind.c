@@ -71,7 +71,8 @@ static void count_samples(struct writer *w)
 {
 	VEC(struct cost) by_leaf = { 0 }; // one walk a stack, not a sample
 	for (size_t i = 0; i < w->profile->samples.count; i++) {
-		const struct profile_sample *s = &w->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&w->profile->samples, i, &s_row);
 		if (!export_keeps(w->input, s))
 			continue;
 		uint32_t leaf = export_stack_of(&w->stacks, s);

@@ -65,7 +65,8 @@ static void put_spans(struct writer *w, const struct export_thread *t)
 	double last = -1; // ns since the start, of the sample before
 	vec_clear(&w->open);
 	for (size_t i = t->first; i < t->first + t->count; i++) {
-		const struct profile_sample *s = &w->profile->samples.data[w->threads.samples.data[i]];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&w->profile->samples, w->threads.samples.data[i], &s_row);
 		double at = (double)(int64_t)(s->time_ns - w->profile->meta.start_ns), from = at - w->interval_ns;
 		if (last >= 0 && from < last + w->interval_ns / 2)
 			from = last;

@@ -65,7 +65,8 @@ static uint32_t front_of(struct folding *f, const struct profile_sample *sample)
 static void count_samples(struct folding *f)
 {
 	for (size_t i = 0; i < f->profile->samples.count; i++) {
-		const struct profile_sample *sample = &f->profile->samples.data[i];
+		struct profile_sample sample_row;
+		const struct profile_sample *sample = samples_get(&f->profile->samples, i, &sample_row);
 		if (!export_keeps(f->input, sample))
 			continue;
 		bool is_new;

@@ -149,13 +149,13 @@ static void put_samples(struct writer *w, const struct export_thread *t)
 {
 	json_open_object(w->out, "samples");
 	const uint32_t *rows = w->threads.samples.data + t->first;
-	const struct profile_sample *samples = w->profile->samples.data;
-	COLUMN(w, "stack", t->count, json_put_u64(w->out, NULL, stack_row(w, export_stack_of(&w->stacks, &samples[rows[i]]))));
-	COLUMN(w, "time", t->count, json_put_fixed(w->out, NULL, ms_since_start(w, samples[rows[i]].time_ns), 6));
+	const struct samples *samples = &w->profile->samples;
+	COLUMN(w, "stack", t->count, json_put_u64(w->out, NULL, stack_row(w, export_stack_of(&w->stacks, samples_get(samples, rows[i], &(struct profile_sample){ 0 })))));
+	COLUMN(w, "time", t->count, json_put_fixed(w->out, NULL, ms_since_start(w, samples_at(samples, rows[i]).time_ns), 6));
 	if (w->is_clock)
-		COLUMN(w, "weight", t->count, json_put_fixed(w->out, NULL, (double)samples[rows[i]].weight / 1e6, 6));
+		COLUMN(w, "weight", t->count, json_put_fixed(w->out, NULL, (double)samples_at(samples, rows[i]).weight / 1e6, 6));
 	else
-		COLUMN(w, "weight", t->count, json_put_u64(w->out, NULL, profile_sample_count(w->profile, &samples[rows[i]])));
+		COLUMN(w, "weight", t->count, json_put_u64(w->out, NULL, profile_sample_count(w->profile, samples_get(samples, rows[i], &(struct profile_sample){ 0 }))));
 	json_put_text(w->out, "weightType", w->is_clock ? "tracing-ms" : "samples");
 	json_put_u64(w->out, "length", t->count);
 	json_close_object(w->out);
@@ -323,7 +323,8 @@ static void put_markers(struct writer *w, bool has_losses)
 static void put_thread(struct writer *w, const struct export_thread *t, bool has_losses)
 {
 	char pid[16];
-	const struct profile_sample *first = &w->profile->samples.data[w->threads.samples.data[t->first]];
+	struct profile_sample first_row;
+	const struct profile_sample *first = samples_get(&w->profile->samples, w->threads.samples.data[t->first], &first_row);
 	reset_tables(w);
 	snprintf(pid, sizeof(pid), "%d", t->pid);
 	json_open_object(w->out, NULL);
@@ -448,7 +449,7 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	export_stacks_init(&w.stacks, input);
 	export_threads_read(&w.threads, input);
 	for (size_t i = 0; i < w.threads.samples.count; i++)
-		export_stack_of(&w.stacks, &p->samples.data[w.threads.samples.data[i]]); // all nodes and steps are known from here on
+		export_stack_of(&w.stacks, samples_get(&p->samples, w.threads.samples.data[i], &(struct profile_sample){ 0 })); // all nodes and steps are known from here on
 	w.t.row_of_node = none_array(w.stacks.nodes.count);
 	w.t.row_of_step = none_array(w.stacks.steps.count);
 	w.t.row_of_place = none_array(export_place_count(p));

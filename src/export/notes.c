@@ -28,9 +28,11 @@ static void add(struct export_notes *notes, struct buf *text)
 static uint64_t kept_samples(const struct export_input *input)
 {
 	uint64_t count = 0;
-	for (size_t i = 0; i < input->profile->samples.count; i++)
-		if (export_keeps(input, &input->profile->samples.data[i]))
-			count += profile_sample_count(input->profile, &input->profile->samples.data[i]);
+	for (size_t i = 0; i < input->profile->samples.count; i++) {
+		struct profile_sample sample = samples_at(&input->profile->samples, i);
+		if (export_keeps(input, &sample))
+			count += profile_sample_count(input->profile, &sample);
+	}
 	return count;
 }
 

@@ -176,7 +176,8 @@ void export_threads_read(struct export_threads *threads, const struct export_inp
 	VEC(uint32_t) owners = { 0 }; // by sample kept
 	*threads = (struct export_threads){ 0 };
 	for (uint32_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_sample *s = &profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&profile->samples, i, &s_row);
 		if (!export_keeps(input, s))
 			continue;
 		bool is_new;
@@ -236,8 +237,8 @@ static double median_distance(const struct export_input *input, const struct exp
 	for (size_t t = 0; t < threads->threads.count; t++) {
 		const struct export_thread *thread = &threads->threads.data[t];
 		for (size_t i = thread->first + 1; i < thread->first + thread->count; i++) {
-			uint64_t from = input->profile->samples.data[threads->samples.data[i - 1]].time_ns;
-			uint64_t to = input->profile->samples.data[threads->samples.data[i]].time_ns;
+			uint64_t from = samples_at(&input->profile->samples, threads->samples.data[i - 1]).time_ns;
+			uint64_t to = samples_at(&input->profile->samples, threads->samples.data[i]).time_ns;
 			if (to > from)
 				vec_push(&distances, to - from);
 		}

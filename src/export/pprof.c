@@ -84,7 +84,8 @@ static void count_samples(struct writer *w)
 {
 	vec_push(&w->values, (struct sample_value){ 0 }); // id 0: the empty string
 	for (size_t i = 0; i < w->profile->samples.count; i++) {
-		const struct profile_sample *s = &w->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&w->profile->samples, i, &s_row);
 		if (!export_keeps(w->input, s))
 			continue;
 		struct sample_key key = { .comm = s->comm, .stack = s->stack, .end = s->end, .cpu = s->cpu, .pid = s->pid, .tid = s->tid };
@@ -249,7 +250,8 @@ static uint32_t main_dso(const struct writer *w)
 		}
 	}
 	for (size_t i = 0; i < w->profile->samples.count; i++) {
-		uint32_t node = export_keeps(w->input, &w->profile->samples.data[i]) ? w->profile->samples.data[i].stack : PROFILE_NONE;
+		struct profile_sample sample = samples_at(&w->profile->samples, i);
+		uint32_t node = export_keeps(w->input, &sample) ? sample.stack : PROFILE_NONE;
 		uint32_t dso = node != PROFILE_NONE ? w->profile->frames.data[w->profile->nodes.data[node].frame].dso : PROFILE_NONE;
 		bool is_user = dso != PROFILE_NONE && !w->profile->frames.data[w->profile->nodes.data[node].frame].is_kernel;
 		if (is_user && ++counts[dso] > counts[best])

@@ -73,7 +73,8 @@ static void put_samples(struct writer *w)
 {
 	json_open_array(w->out, "samples");
 	for (size_t i = 0; i < w->profile->samples.count; i++) {
-		const struct profile_sample *s = &w->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&w->profile->samples, i, &s_row);
 		if (!export_keeps(w->input, s))
 			continue;
 		json_open_object(w->out, NULL);

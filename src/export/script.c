@@ -180,7 +180,8 @@ static void prepare(struct writer *w)
 	w->has_calls = mem_zero(p->events.count, sizeof(*w->has_calls));
 	size_t without = p->events.count;
 	for (size_t i = 0; i < p->samples.count && without > 0; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		bool is_call = s->stack != PROFILE_NONE && s->event < p->events.count && p->nodes.data[s->stack].parent != PROFILE_NONE;
 		if (is_call && !w->has_calls[s->event]) {
 			w->has_calls[s->event] = true;
@@ -205,7 +206,8 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	if (input->sample_count > 0 && input->sample_count < count - input->first_sample)
 		end = input->first_sample + input->sample_count;
 	for (size_t i = input->first_sample; i < end; i++) {
-		const struct profile_sample *s = &w.profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&w.profile->samples, i, &s_row);
 		if (input->filter == NULL || filter_keeps(input->filter, w.profile, s))
 			sample_text(&w, s);
 	}

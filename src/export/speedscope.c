@@ -53,11 +53,12 @@ static void put_profile(struct writer *w, const char *name, size_t first, size_t
 	json_put_text(w->out, "unit", w->is_clock ? "nanoseconds" : "none");
 	json_open_array(w->out, "samples");
 	for (size_t i = first; i < first + count; i++)
-		put_stack(w, &w->profile->samples.data[w->threads.samples.data[i]]);
+		put_stack(w, samples_get(&w->profile->samples, w->threads.samples.data[i], &(struct profile_sample){ 0 }));
 	json_close_array(w->out);
 	json_open_array(w->out, "weights");
 	for (size_t i = first; i < first + count; i++) {
-		const struct profile_sample *s = &w->profile->samples.data[w->threads.samples.data[i]];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&w->profile->samples, w->threads.samples.data[i], &s_row);
 		uint64_t weight = w->is_clock ? s->weight : profile_sample_count(w->profile, s);
 		total += weight;
 		json_put_u64(w->out, NULL, weight);

@@ -146,7 +146,8 @@ void text_target(struct text *t)
 	int32_t pid = meta->target_ids.count > 0 ? meta->target_ids.data[0] : 0;
 	if (*comm == '\0' || pid == 0) // another's recording: what the samples say
 		for (size_t i = 0; i < p->samples.count; i++) {
-			const struct profile_sample *s = &p->samples.data[i];
+			struct profile_sample s_row;
+			const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 			if (s->is_idle)
 				continue;
 			comm = *comm == '\0' ? profile_text(p, s->comm) : comm;

@@ -339,8 +339,9 @@ void account_finish(struct loader *loader)
 		expect(&profile->events.data[i], account->due.data[i]);
 	}
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		if (profile->samples.data[i].is_idle)
-			profile->events.data[profile->samples.data[i].event].idle++;
+		struct profile_sample sample = samples_at(&profile->samples, i);
+		if (sample.is_idle)
+			profile->events.data[sample.event].idle++;
 	}
 	for (size_t i = 0; i < account->own.count; i++) {
 		const struct account_reading *own = &account->own.data[i];

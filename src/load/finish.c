@@ -91,36 +91,46 @@ static bool is_root_name(const char *name)
 	return false;
 }
 
+struct ends {
+	const struct profile *profile;
+	uint8_t *known; // by node: 0 not asked, 1 a root, 2 not
+	size_t unknown, all;
+};
+
+static void end_by_name(void *context, struct profile_sample *sample)
+{
+	struct ends *ends = context;
+	const struct profile *profile = ends->profile;
+	if (sample->end != END_BY_NAME)
+		return;
+	if (sample->stack == PROFILE_NONE) {
+		sample->end = UNWIND_NOT_USER;
+		return;
+	}
+	uint8_t *known = &ends->known[sample->stack];
+	if (*known == 0) {
+		uint32_t root = sample->stack;
+		while (profile->nodes.data[root].parent != PROFILE_NONE)
+			root = profile->nodes.data[root].parent;
+		const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[root].frame];
+		const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
+		*known = is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
+	}
+	sample->end = *known == 1 ? UNWIND_ROOT : UNWIND_NO_CFI;
+	ends->unknown += *known == 2;
+	ends->all++;
+}
+
 void load_ends_by_name(struct loader *loader)
 {
-	struct profile *profile = loader->profile;
-	uint8_t *ends = mem_zero(profile->nodes.count + 1, 1); // by node: 0 not asked, 1 a root, 2 not
-	size_t unknown = 0, all = 0;
-	for (size_t i = 0; i < profile->samples.count; i++) {
-		struct profile_sample *sample = &profile->samples.data[i];
-		if (sample->end != END_BY_NAME)
-			continue;
-		if (sample->stack == PROFILE_NONE) {
-			sample->end = UNWIND_NOT_USER;
-			continue;
-		}
-		uint8_t *known = &ends[sample->stack];
-		if (*known == 0) {
-			uint32_t root = sample->stack;
-			while (profile->nodes.data[root].parent != PROFILE_NONE)
-				root = profile->nodes.data[root].parent;
-			const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[root].frame];
-			const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
-			*known = is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
-		}
-		sample->end = *known == 1 ? UNWIND_ROOT : UNWIND_NO_CFI;
-		unknown += *known == 2;
-		all++;
-	}
-	free(ends);
-	if (unknown > 0)
+	if (!loader->has_foreign_chains)
+		return;
+	struct ends by = { .profile = loader->profile, .known = mem_zero(loader->profile->nodes.count + 1, 1) };
+	samples_edit(&loader->profile->samples, end_by_name, &by);
+	free(by.known);
+	if (by.unknown > 0)
 		loader_caveat(loader, "call chains are the kernel's, by frame pointers: %zu of %zu do not end in a function known to be a root",
-		              unknown, all);
+		              by.unknown, by.all);
 }
 
 // ---------------------------------------------------------------- the recording's own words
@@ -156,17 +166,23 @@ static void target_ids(struct profile_meta *meta, const char *list)
 static void guess_target(struct loader *loader)
 {
 	struct profile *profile = loader->profile;
-	const struct profile_sample *only = NULL;
-	for (size_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_sample *sample = &profile->samples.data[i];
-		if (sample->is_idle)
+	const struct sample_context *only = NULL; // of those that samples have
+	for (size_t i = 0; i < profile->samples.contexts.count; i++) {
+		const struct sample_context *context = &profile->samples.contexts.data[i];
+		if (context->is_idle)
 			continue;
-		if (only != NULL && only->pid != sample->pid)
+		if (only != NULL && only->pid != context->pid)
 			return;
-		only = sample;
+		only = context;
 	}
 	if (only != NULL && profile->meta.target_comm == 0) {
-		profile->meta.target_comm = only->comm;
+		struct profile_sample last = { 0 }; // by what it was called in the end
+		for (size_t i = profile->samples.count; i > 0; i--) {
+			samples_get(&profile->samples, i - 1, &last);
+			if (!last.is_idle)
+				break;
+		}
+		profile->meta.target_comm = last.comm;
 		if (profile->meta.target_ids.count == 0)
 			vec_push(&profile->meta.target_ids, only->pid);
 	}

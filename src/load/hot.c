@@ -20,10 +20,11 @@ void hot_dsos(struct hot_dsos *out, const struct profile *profile)
 	uint64_t *of_dso = mem_zero(profile->dsos.count + 1, sizeof(*of_dso));
 	uint32_t *seen_in = mem_zero(profile->dsos.count + 1, sizeof(*seen_in)); // stack + 1
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		uint64_t count = profile_sample_count(profile, &profile->samples.data[i]);
+		struct profile_sample sample = samples_at(&profile->samples, i);
+		uint64_t count = profile_sample_count(profile, &sample);
 		total += count;
-		if (profile->samples.data[i].stack < profile->nodes.count)
-			of_stack[profile->samples.data[i].stack] += count;
+		if (sample.stack < profile->nodes.count)
+			of_stack[sample.stack] += count;
 	}
 	for (uint32_t stack = 0; stack < profile->nodes.count; stack++) {
 		for (uint32_t node = of_stack[stack] > 0 ? stack : PROFILE_NONE; node != PROFILE_NONE; node = profile->nodes.data[node].parent) {

@@ -86,7 +86,7 @@ void light_take(struct loader *loader, struct queued_light *light)
 	loader->has_samples = true;
 	loader->has_chains |= (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
 	loader->has_foreign_chains |= result->end == END_BY_NAME;
-	vec_push(&loader->profile->samples, sample);
+	raw_add_known(loader, &sample);
 	seen_done(&loader->seen, seen);
 	queue_light_done(&loader->queue, light);
 }

@@ -219,8 +219,7 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	loader->has_chains |= is_raw || (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
 	loader->has_samples = true;
 	if (is_raw && record->sample.user.abi != PERF_SAMPLE_REGS_ABI_NONE && record->sample.user.words != NULL) {
-		vec_push(&loader->profile->samples, sample);
-		raw_add(loader, queued, (uint32_t)loader->profile->samples.count - 1, machine_of(loader, record->sample.user.abi), maps, kernel);
+		raw_add(loader, queued, &sample, machine_of(loader, record->sample.user.abi), maps, kernel);
 		return;
 	}
 	chain_from_sample(&loader->chain, record, attr, &sample);
@@ -232,7 +231,7 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	loader->has_foreign_chains |= sample.end == END_BY_NAME;
 	loader_hand_on(loader, queued, &sample, is_raw);
 	sample.stack = chain_intern(loader, sample.tid, &loader->chain, maps, kernel, sample.end == END_BY_NAME);
-	vec_push(&loader->profile->samples, sample);
+	raw_add_known(loader, &sample);
 	queue_done(&loader->queue, queued);
 }
 
@@ -350,19 +349,19 @@ static struct symbolizer_options symbolizer_options(const struct load_options *o
 	                                    .no_lines = options->no_lines, .no_cache = options->no_cache, .debuginfod = options->debuginfod };
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct profile_sample *x = a, *y = b;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
-
-// Records that came too late for their round leave samples out of order. glibc's qsort keeps the order of equals.
+// Records that came too late for their round leave samples out of order.
 static void sort_samples(struct profile *profile)
 {
-	for (size_t i = 1; i < profile->samples.count; i++) {
-		if (profile->samples.data[i].time_ns < profile->samples.data[i - 1].time_ns) {
-			qsort(profile->samples.data, profile->samples.count, sizeof(*profile->samples.data), by_time);
-			return;
+	enum { SOME = 256 };
+	struct sample_point points[SOME];
+	uint64_t last_ns = 0;
+	for (size_t first = 0, count; (count = samples_points(&profile->samples, first, points, SOME)) > 0; first += count) {
+		for (size_t i = 0; i < count; i++) {
+			if (points[i].time_ns < last_ns) {
+				samples_sort(&profile->samples);
+				return;
+			}
+			last_ns = points[i].time_ns;
 		}
 	}
 }

@@ -111,6 +111,8 @@ static struct unwind_input input_of(struct raw_worker *worker, const struct raw_
 
 static void unwind_job(struct raw_worker *worker, struct raw_job *job)
 {
+	if (job->queued == NULL)
+		return;
 	vec_reserve(&worker->frames, UNWIND_MAX_FRAMES);
 	struct unwind_input input = input_of(worker, job);
 	struct unwind_stack out = { .frames = worker->frames.data + worker->frames.count, .capacity = UNWIND_MAX_FRAMES };
@@ -151,6 +153,8 @@ static void compare_jobs(struct loader *loader)
 	for (int pass = 0; pass < 2; pass++) {
 		times[2] = cpu_ns();
 		for (size_t i = 0; i < raw->jobs.count; i++) {
+			if (raw->jobs.data[i].queued == NULL)
+				continue;
 			struct unwind_input input = input_of(worker, &raw->jobs.data[i]);
 			struct unwind_stack theirs = { .frames = frames, .capacity = UNWIND_MAX_FRAMES };
 			libunwind_stack(worker->libunwind, &input, &theirs);
@@ -214,9 +218,13 @@ static void run_jobs(struct loader *loader)
 
 static void finish_job(struct loader *loader, struct raw_job *job)
 {
+	struct profile_sample *sample = &job->sample;
+	if (job->queued == NULL) {
+		samples_add(&loader->profile->samples, sample);
+		return;
+	}
 	struct chain *chain = &loader->chain;
 	const struct record *record = &job->queued->record;
-	struct profile_sample *sample = &loader->profile->samples.data[job->sample];
 	chain_from_sample(chain, record, &reader_event_at(loader->reader, job->queued->event)->attr, sample);
 	chain->count = chain->kernel_count; // frame pointers give way to what was unwound
 	const struct frame *frames = job->worker->frames.data + job->first;
@@ -228,6 +236,7 @@ static void finish_job(struct loader *loader, struct raw_job *job)
 	sample->end = (uint8_t)job->end;
 	loader_hand_on(loader, job->queued, sample, true);
 	sample->stack = chain_intern(loader, sample->tid, chain, job->maps, job->kernel, false);
+	samples_add(&loader->profile->samples, sample);
 	queue_done(&loader->queue, job->queued);
 	maps_release(job->maps);
 	maps_release(job->kernel);
@@ -251,10 +260,23 @@ void raw_flush(struct loader *loader)
 	raw->bytes = 0;
 }
 
-void raw_add(struct loader *loader, struct queued *queued, uint32_t sample, uint16_t machine, struct maps *maps, struct maps *kernel)
+void raw_add_known(struct loader *loader, const struct profile_sample *sample)
 {
 	struct raw *raw = &loader->raw;
-	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = sample, .machine = machine, .maps = maps_retain(maps),
+	if (raw->jobs.count == 0) {
+		samples_add(&loader->profile->samples, sample);
+		return;
+	}
+	vec_push(&raw->jobs, (struct raw_job){ .sample = *sample });
+	if (raw->jobs.count >= BATCH_JOBS)
+		raw_flush(loader);
+}
+
+void raw_add(struct loader *loader, struct queued *queued, const struct profile_sample *sample, uint16_t machine, struct maps *maps,
+             struct maps *kernel)
+{
+	struct raw *raw = &loader->raw;
+	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = *sample, .machine = machine, .maps = maps_retain(maps),
 	                                       .kernel = maps_retain(kernel) });
 	raw->bytes += queued->record.sample.stack.dyn_size + queued->record.sample.callchain_count * sizeof(uint64_t);
 	bool is_alone = raw->done < MANY_SAMPLES || loader->options->jobs <= 1;
@@ -266,6 +288,8 @@ void raw_release(struct loader *loader)
 {
 	struct raw *raw = &loader->raw;
 	for (size_t i = 0; i < raw->jobs.count; i++) {
+		if (raw->jobs.data[i].queued == NULL)
+			continue;
 		queue_done(&loader->queue, raw->jobs.data[i].queued);
 		maps_release(raw->jobs.data[i].maps);
 		maps_release(raw->jobs.data[i].kernel);

@@ -9,14 +9,15 @@
 
 #include "load/queue.h"
 #include "proc/space.h"
+#include "profile/samples.h"
 #include "unwind/unwind.h"
 
 struct loader;
 struct raw_worker;
 
 struct raw_job {
-	struct queued *queued;
-	uint32_t sample;             // row in the profile
+	struct queued *queued;         // NULL: nothing is left to do, but its turn has not come
+	struct profile_sample sample;  // its row, complete when it was unwound
 	uint16_t machine;
 	struct maps *maps, *kernel;  // of the sample's moment
 	struct raw_worker *worker;   // who unwound it
@@ -33,7 +34,10 @@ struct raw {
 };
 
 // Takes the queued sample over.
-void raw_add(struct loader *loader, struct queued *queued, uint32_t sample, uint16_t machine, struct maps *maps, struct maps *kernel);
+void raw_add(struct loader *loader, struct queued *queued, const struct profile_sample *sample, uint16_t machine, struct maps *maps,
+             struct maps *kernel);
+// A sample whose stack is known: into the profile, behind what waits.
+void raw_add_known(struct loader *loader, const struct profile_sample *sample);
 // Unwinds what waits.
 void raw_flush(struct loader *loader);
 void raw_release(struct loader *loader);

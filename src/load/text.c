@@ -239,7 +239,7 @@ static bool take_folded(struct text_reader *t, struct err *err)
 	}
 	sample.is_kernel = is_kernel;
 	if (weight > 0)
-		vec_push(&t->profile->samples, sample);
+		samples_add(&t->profile->samples, &sample);
 	return true;
 }
 

@@ -285,7 +285,7 @@ static void close_sample(struct script *s)
 	s->sample.stack = PROFILE_NONE;
 	for (size_t i = s->frames.count; i-- > 0;)
 		s->sample.stack = profile_add_node(p, s->sample.stack, s->frames.data[i]);
-	vec_push(&p->samples, s->sample);
+	samples_add(&p->samples, &s->sample);
 	s->is_open = false;
 }
 
@@ -365,20 +365,15 @@ static bool take_line(struct script *s, struct err *err)
 
 // ---------------------------------------------------------------- whole
 
-static int by_time(const void *a, const void *b)
-{
-	const struct profile_sample *x = a, *y = b;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
-
 // Periods tell how the event was sampled: all alike, or by a frequency.
 static void finish_events(struct script *s)
 {
 	struct profile *p = s->t->profile;
 	for (size_t i = 0; i < p->samples.count; i++) {
-		struct profile_event *e = &p->events.data[p->samples.data[i].event];
-		e->is_freq |= e->period != 0 && e->period != p->samples.data[i].weight;
-		e->period = e->is_freq ? e->period : p->samples.data[i].weight;
+		struct profile_sample sample = samples_at(&p->samples, i);
+		struct profile_event *e = &p->events.data[sample.event];
+		e->is_freq |= e->period != 0 && e->period != sample.weight;
+		e->period = e->is_freq ? e->period : sample.weight;
 	}
 	for (size_t i = 0; i < p->events.count; i++) {
 		p->events.data[i].is_clock &= s->has_period; // else how much time a sample stands for is not known
@@ -391,9 +386,9 @@ static void finish(struct script *s)
 {
 	struct profile *p = s->t->profile;
 	if (s->has_times && p->samples.count > 0) {
-		qsort(p->samples.data, p->samples.count, sizeof(*p->samples.data), by_time); // glibc's keeps the order of equals
-		p->meta.start_ns = p->samples.data[0].time_ns;
-		p->meta.end_ns = p->samples.data[p->samples.count - 1].time_ns;
+		samples_sort(&p->samples);
+		p->meta.start_ns = samples_at(&p->samples, 0).time_ns;
+		p->meta.end_ns = samples_at(&p->samples, p->samples.count - 1).time_ns;
 	}
 	finish_events(s);
 }

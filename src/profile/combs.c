@@ -45,7 +45,8 @@ static bool find_combs(const struct profile *p, uint32_t combs[2])
 static bool weights_are_periods(const struct profile *p, const uint32_t combs[2])
 {
 	for (size_t i = 0; i < p->samples.count; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		if ((s->event == combs[0] || s->event == combs[1]) && s->weight != p->events.data[s->event].period)
 			return false;
 	}
@@ -55,6 +56,17 @@ static bool weights_are_periods(const struct profile *p, const uint32_t combs[2]
 static uint32_t id_after(uint32_t event, const uint32_t combs[2])
 {
 	return event == combs[1] ? combs[0] : event != PROFILE_NONE && event > combs[1] ? event - 1 : event;
+}
+
+struct pooling { uint32_t combs[2]; uint64_t period; };
+
+static void pool(void *context, struct profile_sample *s)
+{
+	const struct pooling *pooling = context;
+	s->comb = s->event == pooling->combs[1];
+	if (s->event == pooling->combs[0] || s->event == pooling->combs[1])
+		s->weight = pooling->period;
+	s->event = id_after(s->event, pooling->combs);
 }
 
 static void add_second(struct profile_event *into, const struct profile_event *from, uint64_t period)
@@ -81,13 +93,8 @@ bool profile_pool_combs(struct profile *p)
 	struct profile_event *first = &p->events.data[combs[0]], *second = &p->events.data[combs[1]];
 	uint64_t period = (uint64_t)llround(1 / (1 / (double)first->period + 1 / (double)second->period));
 	add_second(first, second, period);
-	for (size_t i = 0; i < p->samples.count; i++) {
-		struct profile_sample *s = &p->samples.data[i];
-		s->comb = s->event == combs[1];
-		if (s->event == combs[0] || s->event == combs[1])
-			s->weight = period;
-		s->event = id_after(s->event, combs);
-	}
+	struct pooling pooling = { .combs = { combs[0], combs[1] }, .period = period };
+	samples_edit(&p->samples, pool, &pooling);
 	size_t kept = 0;
 	for (size_t i = 0; i < p->readings.count; i++) { // cumulative: the second's would stand between the first's
 		if (p->readings.data[i].event == combs[1])

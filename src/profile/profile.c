@@ -16,7 +16,7 @@ void profile_release(struct profile *profile)
 	vec_release(&profile->chains);
 	vec_release(&profile->frames);
 	vec_release(&profile->nodes);
-	vec_release(&profile->samples);
+	samples_release(&profile->samples);
 	vec_release(&profile->events);
 	vec_release(&profile->readings);
 	vec_release(&profile->losses);

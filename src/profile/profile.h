@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "base/vec.h"
 #include "elf/image.h"
+#include "profile/samples.h"
 #include "unwind/unwind.h"
 
 enum { PROFILE_NONE = 0xffffffff };
@@ -48,19 +49,6 @@ struct profile_frame {
 };
 
 struct profile_node { uint32_t parent /* PROFILE_NONE: root */, frame, depth; /* 0: root */ };
-
-struct profile_sample {
-	uint64_t time_ns;
-	uint64_t weight;   // period in the event's unit (ns for clocks)
-	int32_t pid, tid;
-	uint32_t cpu, comm /* intern id */, event;
-	uint32_t stack;    // node of the leaf; PROFILE_NONE: no frame at all
-	uint8_t end;       // enum unwind_end
-	uint8_t splice;    // enum splice
-	uint8_t comb;      // of two pooled combs (profile/combs.h): 0 or 1
-	bool is_kernel;    // the leaf is in the kernel
-	bool is_idle;      // pid 0
-};
 
 // One stretch of accounting per event and ring: cumulative counters as the recorder read them.
 struct profile_reading { uint64_t time_ns, value, enabled, running, lost; uint32_t cpu, event; };
@@ -105,7 +93,7 @@ struct profile {
 	VEC(struct profile_line) chains;
 	VEC(struct profile_frame) frames;
 	VEC(struct profile_node) nodes;
-	VEC(struct profile_sample) samples; // in the order of time
+	struct samples samples;
 	VEC(struct profile_event) events;
 	VEC(struct profile_reading) readings;
 	VEC(struct profile_loss) losses;

@@ -117,7 +117,8 @@ static uint64_t samples_before_filter(const struct build *b)
 {
 	uint64_t count = 0;
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		const struct profile_sample *s = &b->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
 		if (s->event == b->event_id && !s->is_idle)
 			count += profile_sample_count(b->profile, s);
 	}

@@ -146,7 +146,8 @@ static struct stack_weight *weigh_stacks(const struct build *b, const struct rep
 	filter.dsos = filter.symbols = NULL;
 	double *weights = mem_zero(b->profile->nodes.count + 1, sizeof(*weights));
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		const struct profile_sample *s = &b->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
 		if (s->event == b->event_id && s->stack != PROFILE_NONE && (!s->is_idle || b->options->idle) && context_matches(b, row, s)
 		    && filter_keeps(&filter, b->profile, s))
 			weights[s->stack] += tally_weight(&b->tally, s);

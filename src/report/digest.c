@@ -162,7 +162,8 @@ static void add_inlined(struct digest *digest, const struct profile *p, uint32_t
 {
 	double *leaves = mem_zero(p->frames.count + 1, sizeof(*leaves));
 	for (size_t i = 0; i < p->samples.count; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		if (s->event == event && !s->is_idle && s->stack != PROFILE_NONE)
 			leaves[p->nodes.data[s->stack].frame] += (double)profile_sample_count(p, s);
 	}
@@ -199,7 +200,8 @@ static void fill_blocks(struct digest *digest, const struct report *report, cons
 {
 	double length = (double)(report->to_ns - report->from_ns) / DIGEST_BLOCKS;
 	for (size_t i = 0; i < p->samples.count && length > 0; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		if (s->event != event || s->is_idle || s->time_ns < report->from_ns)
 			continue;
 		size_t block = (size_t)((double)(s->time_ns - report->from_ns) / length);

@@ -51,7 +51,8 @@ static void fill_windows(const struct build *b, struct windows *w)
 	struct report_filter filter = b->options->filter;
 	filter.dsos = filter.symbols = NULL;
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		const struct profile_sample *s = &b->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
 		if (s->event == b->event_id && filter_keeps(&filter, b->profile, s))
 			w->kept[window_at(b, w, s->time_ns)]++;
 	}
@@ -138,7 +139,8 @@ static void count_windows(struct build *b, const struct windows *w, struct tie_p
 	filter.dsos = filter.symbols = NULL;
 	size_t at = 0;
 	for (size_t i = 0; i < b->profile->samples.count; i++) { // in the order of time
-		const struct profile_sample *s = &b->profile->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
 		if (s->event != b->event_id || (s->is_idle && !b->options->idle) || !filter_keeps(&filter, b->profile, s))
 			continue;
 		for (size_t now = window_at(b, w, s->time_ns); at < now; at++)

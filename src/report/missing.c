@@ -104,7 +104,8 @@ void missing_build(struct missing *missing, const struct profile *profile, const
 	}
 	count_frames(&c);
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_sample *sample = &profile->samples.data[i];
+		struct profile_sample sample_row;
+		const struct profile_sample *sample = samples_get(&profile->samples, i, &sample_row);
 		if (sample->is_idle || !filter_keeps(filter, profile, sample))
 			continue;
 		missing->samples++;

@@ -53,7 +53,7 @@ static void find_window(struct report *r)
 	const struct profile *p = r->profile;
 	uint64_t from = p->meta.start_ns, to = p->meta.end_ns;
 	if (p->samples.count > 0) {
-		uint64_t first = p->samples.data[0].time_ns, last = p->samples.data[p->samples.count - 1].time_ns;
+		uint64_t first = samples_at(&p->samples, 0).time_ns, last = samples_at(&p->samples, p->samples.count - 1).time_ns;
 		from = from == 0 || first < from ? first : from;
 		to = last >= to ? last + 1 : to;
 	}
@@ -74,7 +74,8 @@ static bool has_one_process(const struct report *r)
 	filter.dsos = filter.symbols = NULL;
 	int32_t pid = -1;
 	for (size_t i = 0; i < p->samples.count; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		if (s->is_idle || s->pid == pid || !filter_keeps(&filter, p, s))
 			continue;
 		if (pid != -1)

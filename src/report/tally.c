@@ -379,7 +379,8 @@ static void find_weights(struct tally *t)
 	if (p->events.data[t->event].counts_by_weight)
 		return;
 	for (size_t i = 0; i < p->samples.count; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		if (s->event != t->event || s->weight == 0)
 			continue;
 		if (first == 0)
@@ -420,7 +421,8 @@ void tally_build(struct tally *tally, const struct profile *profile, uint32_t ev
 	filter.dsos = filter.symbols = NULL;
 	size_t block = 0;
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_sample *sample = &profile->samples.data[i];
+		struct profile_sample sample_row;
+		const struct profile_sample *sample = samples_get(&profile->samples, i, &sample_row);
 		if (sample->event != event || !filter_keeps(&filter, profile, sample))
 			continue;
 		if (sample->is_idle) {

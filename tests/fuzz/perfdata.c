@@ -47,7 +47,8 @@ static void load(const char *path, bool salvage)
 	if (load_profile(&profile, &options, &err)) {
 		// Every id leads somewhere.
 		for (size_t i = 0; i < profile.samples.count; i++) {
-			const struct profile_sample *sample = &profile.samples.data[i];
+			struct profile_sample sample_row;
+			const struct profile_sample *sample = samples_get(&profile.samples, i, &sample_row);
 			struct stack_step steps[16];
 			size_t count = profile_stack(&profile, sample->stack, true, steps, 16);
 			for (size_t j = 0; j < count && j < 16; j++) {

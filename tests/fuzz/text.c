@@ -7,7 +7,8 @@ static void check(const struct profile *p, size_t size)
 	if (p->samples.count > size || p->frames.count > size || p->chains.count > 2 * size)
 		abort();
 	for (size_t i = 0; i < p->samples.count; i++) {
-		const struct profile_sample *s = &p->samples.data[i];
+		struct profile_sample s_row;
+		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
 		if (s->event >= p->events.count || (s->stack != PROFILE_NONE && s->stack >= p->nodes.count) || s->comm >= p->names.entries.count)
 			abort();
 	}

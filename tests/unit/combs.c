@@ -30,16 +30,16 @@ static void make(struct profile *p, double seconds, const double *shares)
 	while (next[0] < seconds || next[1] < seconds) { // in the order of time
 		uint32_t comb = next[1] < next[0];
 		double u = uniform(), share = shares[comb];
-		struct profile_sample *s = syn_sample(p, next[comb], u < share ? a : u < 0.9 ? b : c, 1);
-		s->event = comb;
-		s->weight = periods[comb];
+		syn_sample(p, next[comb], u < share ? a : u < 0.9 ? b : c, 1);
+		syn_last(p, event, comb);
+		syn_last(p, weight, periods[comb]);
 		p->events.data[comb].expected++;
 		next[comb] += (double)periods[comb] / 1e9;
 	}
 	for (uint32_t e = 0; e < 2; e++)
 		p->events.data[e].time_running_ns = p->events.data[e].time_enabled_ns = (uint64_t)(seconds * 1e9);
-	struct profile_sample *s = syn_sample(p, seconds - 0.0001, a, 1);
-	s->event = 2;
+	syn_sample(p, seconds - 0.0001, a, 1);
+	syn_last(p, event, 2);
 	vec_push(&p->losses, (struct profile_loss){ p->meta.start_ns, p->meta.start_ns + 1000, 3, 0, 1, false });
 	p->events.data[1].lost = 3;
 	p->events.data[1].expected += 3;
@@ -60,7 +60,7 @@ static void test_pooling(void)
 	is_u64(p.events.data[0].expected, due, "what was due adds up");
 	is_u64(p.events.data[0].lost, 3, "and what was lost");
 	ok(p.losses.data[0].event == 0 && p.readings.count == 2 && p.readings.data[1].event == 1, "losses and readings follow");
-	is_u64(p.samples.data[p.samples.count - 1].event, 1, "the event behind them is renumbered");
+	is_u64(samples_at(&p.samples, p.samples.count - 1).event, 1, "the event behind them is renumbered");
 	struct report_options options = report_defaults();
 	struct report r;
 	struct err err = { 0 };
@@ -76,9 +76,9 @@ static void test_pooling(void)
 	profile_release(&p);
 
 	make(&p, 1, same);
-	p.samples.data[5].weight = 10579380; // reopened at a coarser period
+	syn_set(&p, 5, weight, 10579380); // reopened at a coarser period
 	ok(!profile_pool_combs(&p) && p.events.count == 3, "not where periods changed on the way");
-	p.samples.data[5].weight = p.events.data[p.samples.data[5].event].period;
+	syn_set(&p, 5, weight, p.events.data[samples_at(&p.samples, 5).event].period);
 	p.events.data[1].excludes_kernel = true;
 	ok(!profile_pool_combs(&p), "nor where the two leave out different things");
 	profile_release(&p);
@@ -86,7 +86,7 @@ static void test_pooling(void)
 	make(&p, 1, same); // -c 1ms: one that is to be tested beside the second comb
 	p.events.data[0].period = 1000000;
 	for (size_t i = 0; i < p.samples.count; i++)
-		p.samples.data[i].weight = p.events.data[p.samples.data[i].event].period;
+		syn_set(&p, i, weight, p.events.data[samples_at(&p.samples, i).event].period);
 	ok(!profile_pool_combs(&p), "nor where it is not told which event is the other comb");
 	p.events.data[2].excludes_idle = true;
 	ok(profile_pool_combs(&p) && p.events.count == 2 && p.events.data[0].comb_periods[0] == 1000000 && p.events.data[0].comb_periods[1] == COMB_SECOND_NS,

@@ -32,14 +32,18 @@ static void make(struct made *m)
 	uint32_t stacks[] = { syn_stack(p, root, inlined, PROFILE_NONE), syn_stack(p, root, inlined, bad, PROFILE_NONE),
 	                      syn_stack(p, root, unknown, PROFILE_NONE), syn_stack(p, root, inlined, inlined, kernel, PROFILE_NONE), PROFILE_NONE };
 	for (int i = 0; i < SAMPLES; i++) {
-		struct profile_sample *s = syn_sample(p, 0.02 + i * 0.02, stacks[i % 5], 4242 + i % 3);
-		s->cpu = (uint32_t)i % 2;
-		s->comm = intern_string(&p->names, i % 2 ? "sh\x07\xc3\t" : "ok");
-		if (i % 10 == 1)
-			s->end = UNWIND_TRUNCATED, m->truncated++;
-		if (i % 10 == 2)
-			s->end = UNWIND_NO_CFI, m->failed++;
-		m->weight += s->weight;
+		syn_sample(p, 0.02 + i * 0.02, stacks[i % 5], 4242 + i % 3);
+		syn_last(p, cpu, (uint32_t)i % 2);
+		syn_last(p, comm, intern_string(&p->names, i % 2 ? "sh\x07\xc3\t" : "ok"));
+		if (i % 10 == 1) {
+			syn_last(p, end, UNWIND_TRUNCATED);
+			m->truncated++;
+		}
+		if (i % 10 == 2) {
+			syn_last(p, end, UNWIND_NO_CFI);
+			m->failed++;
+		}
+		m->weight += samples_at(&p->samples, p->samples.count - 1).weight;
 	}
 	vec_push(&p->losses, (struct profile_loss){ .from_ns = p->meta.start_ns + 3000000000u, .to_ns = p->meta.start_ns + 4000000000u, .count = 30 });
 	syn_account(p, 30, 2);

@@ -33,10 +33,10 @@ static void hostile_profile(struct profile *p)
 	uint32_t root = syn_function(p, "main", "app"), bad = syn_function(p, "b\xff\xfe", "app"), esc = syn_function(p, "\x1b[31m</script>\t", "li\nb.so");
 	uint32_t a = syn_stack(p, root, bad, PROFILE_NONE), b = syn_stack(p, root, esc, PROFILE_NONE);
 	for (int i = 0; i < 2000; i++) {
-		struct profile_sample *s = syn_sample(p, i * 0.015, i % 3 == 0 ? a : b, 1 + i % 4);
+		syn_sample(p, i * 0.015, i % 3 == 0 ? a : b, 1 + i % 4);
 		if (i % 50 == 0)
-			s->end = i % 100 == 0 ? UNWIND_TRUNCATED : UNWIND_NO_CFI;
-		s->comm = intern_string(&p->names, i % 2 ? "sh\x07\xc3" : "ok");
+			syn_last(p, end, i % 100 == 0 ? UNWIND_TRUNCATED : UNWIND_NO_CFI);
+		syn_last(p, comm, intern_string(&p->names, i % 2 ? "sh\x07\xc3" : "ok"));
 	}
 	vec_push(&p->losses, (struct profile_loss){ .from_ns = p->meta.start_ns + 3000000000u, .to_ns = p->meta.start_ns + 4000000000u, .count = 30 });
 	syn_account(p, 30, 2);

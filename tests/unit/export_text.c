@@ -113,7 +113,7 @@ static void test_clean(void)
 	draw(&p, shares, 7, 120, 60150, 30);
 	p.events.data[0].recorder_cpu_ns = 180000000;
 	for (size_t i = 0; i < p.samples.count; i += 125)
-		p.samples.data[i].end = UNWIND_TRUNCATED;
+		syn_set(&p, i, end, UNWIND_TRUNCATED);
 	for (uint64_t i = 0; i < 20; i++) // two a stretch: no burst
 		vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns + i * 1500000000u, p.meta.start_ns + (i + 1) * 1500000000u, 2, 0, 0, false });
 	syn_account(&p, 40, 28);
@@ -168,9 +168,9 @@ static void test_bad(void)
 		at += at >= 14 ? 2 : 0;
 		double u = uniform();
 		uint32_t stack = at < 8 ? parse : at < 13 ? sort : at < 18 ? parse : at < 20 ? crc : at < 22 ? sort : at < 23 ? copy : parse;
-		struct profile_sample *s = syn_sample(&p, at, stack, 4242 + (int32_t)(i % 6));
+		syn_sample(&p, at, stack, 4242 + (int32_t)(i % 6));
 		if (u < 0.12)
-			s->end = UNWIND_TRUNCATED;
+			syn_last(&p, end, UNWIND_TRUNCATED);
 	}
 	vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns + 14010000000u, p.meta.start_ns + 15990000000u, 1333, 0, 0, false });
 	p.events.data[0].recorder_cpu_ns = 330000000;
@@ -224,7 +224,7 @@ static void test_refusals(void)
 	text = text_of(&p, report_defaults(), (struct export_input){ 0 });
 	ok(strstr(text, "\naliasing  period is a simple multiple of 1 ms: locked loops are mis-measured\n") != NULL, "a resonant period is said");
 	free(text);
-	p.samples.count = 0;
+	samples_truncate(&p.samples, 0);
 	text = text_of(&p, report_defaults(), (struct export_input){ 0 });
 	ok(strstr(text, "NO RANKING: no samples") != NULL, "no samples");
 	free(text);
@@ -304,10 +304,10 @@ static void test_idle_and_names(void)
 	uint32_t work = syn_stack(&p, syn_function(&p, "work", "app"), PROFILE_NONE), idle = syn_stack(&p, syn_function(&p, "cpu_idle", "[kernel]"), PROFILE_NONE);
 	for (int i = 0; i < 4000; i++) {
 		bool is_idle = i % 4 != 0;
-		struct profile_sample *s = syn_sample(&p, i * 0.0025, is_idle ? idle : i % 8 == 0 ? evil : work, is_idle ? 0 : 1 + i % 3);
-		s->is_idle = is_idle;
-		s->pid = is_idle ? 0 : i % 16 < 8 ? 1 : 2;
-		s->comm = intern_string(&p.names, is_idle ? "swapper" : i % 16 < 8 ? "one" : "t\nwo");
+		syn_sample(&p, i * 0.0025, is_idle ? idle : i % 8 == 0 ? evil : work, is_idle ? 0 : 1 + i % 3);
+		syn_last(&p, is_idle, is_idle);
+		syn_last(&p, pid, is_idle ? 0 : i % 16 < 8 ? 1 : 2);
+		syn_last(&p, comm, intern_string(&p.names, is_idle ? "swapper" : i % 16 < 8 ? "one" : "t\nwo"));
 	}
 	p.events.data[0].expected = 4000;
 	char *text = text_of(&p, report_defaults(), (struct export_input){ 0 });

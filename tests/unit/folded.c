@@ -34,7 +34,7 @@ static void add_sample(int pid, int tid, const char *comm, uint32_t stack, enum 
 {
 	struct profile_sample s = { .time_ns = 1000000000 + profile.samples.count * 1000000, .weight = 1295295, .pid = pid, .tid = tid, .cpu = 1,
 	                            .comm = text(comm), .event = event, .stack = stack, .end = (uint8_t)end, .is_idle = is_idle };
-	vec_push(&profile.samples, s);
+	samples_add(&profile.samples, &s);
 }
 
 static void build(void)

@@ -57,7 +57,7 @@ static bool has_caveat(const struct profile *p, const char *text)
 static void check_samples(const struct profile *p)
 {
 	is_u64(p->samples.count, 3, "three samples");
-	const struct profile_sample *s = p->samples.data;
+	const struct profile_sample s[] = { samples_at(&p->samples, 0), samples_at(&p->samples, 1), samples_at(&p->samples, 2) };
 	ok(s[0].pid == REC_PID && s[0].cpu == 0 && s[0].weight == REC_PERIOD_NS && s[0].time_ns == 2000000, "the first one's columns");
 	is_str(profile_text(p, s[0].comm), "app", "comm after exec");
 	is_str(profile_text(p, s[2].comm), "app", "comm of a child");
@@ -127,7 +127,7 @@ __attribute__((noinline)) static void reopened(void) // in main it would make th
 	       "CPU time over all stretches");
 	uint64_t sum = 0;
 	for (size_t i = 0; i < p.samples.count; i++)
-		sum += p.samples.data[i].weight;
+		sum += samples_at(&p.samples, i).weight;
 	ok(p.samples.count == 30 && sum == weight, "samples weigh their own stretch's period");
 	profile_release(&p);
 }
@@ -141,8 +141,8 @@ static void our_own(void)
 	ok(load_profile(&p, &options, &err), "and loaded (%s)", err.text);
 	check_samples(&p);
 	check_accounting(&p);
-	is_str(stack_text(&p, &p.samples.data[0], true), "main;middle;work;leaf_inlined", "names inside, inline frames too");
-	is_str(stack_text(&p, &p.samples.data[0], false), "main;middle;work", "and without");
+	is_str(stack_text(&p, samples_get(&p.samples, 0, &(struct profile_sample){ 0 }), true), "main;middle;work;leaf_inlined", "names inside, inline frames too");
+	is_str(stack_text(&p, samples_get(&p.samples, 0, &(struct profile_sample){ 0 }), false), "main;middle;work", "and without");
 	is_str(profile_text(&p, p.meta.host), "db-3", "host");
 	is_str(profile_text(&p, p.meta.target_kind), "command", "kind of target");
 	is_str(profile_text(&p, p.meta.target_comm), "", "two processes: no target is guessed");
@@ -153,12 +153,12 @@ static void our_own(void)
 
 	options.inlines = false;
 	ok(load_profile(&p, &options, &err), "without inline frames");
-	is_str(stack_text(&p, &p.samples.data[0], true), "main;middle;work", "names inside give the function that has the code");
+	is_str(stack_text(&p, samples_get(&p.samples, 0, &(struct profile_sample){ 0 }), true), "main;middle;work", "names inside give the function that has the code");
 	profile_release(&p);
 
 	options.symbols = false;
 	ok(load_profile(&p, &options, &err), "without symbols");
-	is_str(stack_text(&p, &p.samples.data[0], true), "[unknown];[unknown];[unknown]", "addresses alone");
+	is_str(stack_text(&p, samples_get(&p.samples, 0, &(struct profile_sample){ 0 }), true), "[unknown];[unknown];[unknown]", "addresses alone");
 	profile_release(&p);
 
 	int fd = open(in_folder("stream"), O_CREAT | O_WRONLY, 0600);
@@ -215,10 +215,10 @@ static void order_of_time(void)
 	struct err err = { 0 };
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 3, "records out of order (%s)", err.text);
-	ok(p.samples.data[0].time_ns == 1500 && p.samples.data[1].time_ns == 2500 && p.samples.data[2].time_ns == 3000, "samples in the order of time");
-	ok(p.frames.data[p.nodes.data[p.samples.data[2].stack].frame].dso != PROFILE_NONE, "a mapping that comes later in the file holds");
-	is_str(profile_text(&p, p.samples.data[1].comm), "app", "comm before it changed");
-	is_str(profile_text(&p, p.samples.data[2].comm), "renamed", "and after");
+	ok(samples_at(&p.samples, 0).time_ns == 1500 && samples_at(&p.samples, 1).time_ns == 2500 && samples_at(&p.samples, 2).time_ns == 3000, "samples in the order of time");
+	ok(p.frames.data[p.nodes.data[samples_at(&p.samples, 2).stack].frame].dso != PROFILE_NONE, "a mapping that comes later in the file holds");
+	is_str(profile_text(&p, samples_at(&p.samples, 1).comm), "app", "comm before it changed");
+	is_str(profile_text(&p, samples_at(&p.samples, 2).comm), "renamed", "and after");
 	profile_release(&p);
 	buf_release(&body);
 }
@@ -272,7 +272,7 @@ static __attribute__((noinline)) void chains_of_others(void)
 	struct err err = { 0 };
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 1, "a call chain without a note (%s)", err.text);
-	uint32_t node = p.samples.data[0].stack;
+	uint32_t node = samples_at(&p.samples, 0).stack;
 	uint8_t kinds[5];
 	uint64_t addrs[5];
 	for (int i = 0; i < 5 && node != PROFILE_NONE; i++, node = p.nodes.data[node].parent) {
@@ -282,7 +282,7 @@ static __attribute__((noinline)) void chains_of_others(void)
 	ok(kinds[0] == FRAME_LEAF && kinds[1] == FRAME_RETURN && kinds[4] == FRAME_RETURN, "leaf and callers");
 	ok(kinds[3] == FRAME_INTERRUPTED && addrs[3] == 0x1300, "the frame above the trampoline was interrupted there, it did not call");
 	ok(addrs[2] == trampoline, "the trampoline is looked up at its start");
-	ok(p.samples.data[0].end == UNWIND_NO_CFI && has_caveat(&p, "frame pointers"), "nobody says that the chain is whole");
+	ok(samples_at(&p.samples, 0).end == UNWIND_NO_CFI && has_caveat(&p, "frame pointers"), "nobody says that the chain is whole");
 	profile_release(&p);
 	buf_release(&body);
 }
@@ -320,8 +320,8 @@ static void not_accounted(void)
 	ok(!e->is_accounted && !e->can_expect && e->lost == 17 && e->idle == 1, "lost by its records; expected is not known");
 	ok(p.losses.count == 1 && p.losses.data[0].from_ns == 3000 && p.losses.data[0].to_ns == 5000 && p.losses.data[0].cpu == 1, "the loss lies behind the record before");
 	ok(p.throttles.count == 1 && p.throttles.data[0].from_ns == 6000 && p.throttles.data[0].to_ns == 7000, "throttled from 6 to 7 µs");
-	ok(p.samples.data[1].is_idle, "pid 0 is idle");
-	is_str(profile_text(&p, p.samples.data[1].comm), "swapper", "and called swapper");
+	ok(samples_at(&p.samples, 1).is_idle, "pid 0 is idle");
+	is_str(profile_text(&p, samples_at(&p.samples, 1).comm), "swapper", "and called swapper");
 	profile_release(&p);
 	buf_release(&body);
 }
@@ -406,8 +406,8 @@ static uint64_t profile_hash(const struct profile *p)
 {
 	uint64_t hash = 0;
 	for (size_t i = 0; i < p->samples.count; i++) {
-		hash = hash_pair(hash, p->samples.data[i].end);
-		for (uint32_t node = p->samples.data[i].stack; node != PROFILE_NONE; node = p->nodes.data[node].parent)
+		hash = hash_pair(hash, samples_at(&p->samples, i).end);
+		for (uint32_t node = samples_at(&p->samples, i).stack; node != PROFILE_NONE; node = p->nodes.data[node].parent)
 			hash = hash_pair(hash, p->nodes.data[node].frame);
 	}
 	return hash_pair(hash, p->frames.count);
@@ -441,9 +441,9 @@ static void raw_stacks(void)
 	size_t roots = 0, same = 0;
 	for (size_t i = 0; i < p.samples.count; i++) {
 		const struct shot *shot = &shots[i * 7 % 8];
-		roots += p.samples.data[i].end == UNWIND_ROOT;
+		roots += samples_at(&p.samples, i).end == UNWIND_ROOT;
 		// Of backtrace(3)'s frames the first is inside shoot, behind the call; ours was taken before it in the same function.
-		uint32_t node = p.nodes.data[p.samples.data[i].stack].parent;
+		uint32_t node = p.nodes.data[samples_at(&p.samples, i).stack].parent;
 		int j = 1;
 		if (j + 1 < shot->depth && p.frames.data[p.nodes.data[node].frame].addr == (uint64_t)(uintptr_t)shot->trace[j + 1])
 			j++; // the compiler split it
@@ -454,10 +454,10 @@ static void raw_stacks(void)
 			diag("frame %d of %d: %#" PRIx64 ", backtrace(3) %p", j, shot->depth,
 			     node != PROFILE_NONE ? p.frames.data[p.nodes.data[node].frame].addr : 0, shot->trace[j]);
 	}
-	diag("stack ends: %s", unwind_end_name((enum unwind_end)p.samples.data[1].end));
+	diag("stack ends: %s", unwind_end_name((enum unwind_end)samples_at(&p.samples, 1).end));
 	is_u64(same, 9000, "each as backtrace(3) saw it");
 	is_u64(roots, 9000, "each to its root");
-	ok(strstr(stack_text(&p, &p.samples.data[1], true), "main;raw_stacks;descend;descend") != NULL, "%.100s", stack_text(&p, &p.samples.data[1], true));
+	ok(strstr(stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true), "main;raw_stacks;descend;descend") != NULL, "%.100s", stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true));
 	options.jobs = 4;
 	ok(load_profile(&q, &options, &err), "by four threads");
 	is_u64(profile_hash(&q), profile_hash(&p), "the result is the same");
@@ -536,7 +536,7 @@ static __attribute__((noinline)) void compare_with_perfparser(const char *name, 
 			if (!more)
 				break;
 			sample++;
-			count = sample < p.samples.count ? profile_stack(&p, p.samples.data[sample].stack, true, steps, 512) : 0;
+			count = sample < p.samples.count ? profile_stack(&p, samples_at(&p.samples, sample).stack, true, steps, 512) : 0;
 			size_t user = 0;
 			for (size_t i = 0; i < count && !p.frames.data[steps[i].frame].is_kernel; i++)
 				user++;
@@ -601,7 +601,7 @@ static __attribute__((noinline)) void corpus_comms(void)
 			json_object_foreach(comms, comm, count) {
 				long long mine = 0;
 				for (size_t j = 0; j < p.samples.count; j++)
-					mine += strcmp(profile_text(&p, p.samples.data[j].comm), comm) == 0;
+					mine += strcmp(profile_text(&p, samples_at(&p.samples, j).comm), comm) == 0;
 				off += (size_t)llabs(mine - json_integer_value(count));
 			}
 			// A dead thread's samples (tid 0) are the idle task's for perf, the process's for us: one in q-armv7.

@@ -40,7 +40,8 @@ static void draw(struct profile *p, size_t samples, double seconds)
 	for (size_t i = 0; i < samples; i++) {
 		double u = uniform();
 		size_t f = u < sum[0] ? 0 : u < sum[1] ? 1 : u < sum[2] ? 2 : 3;
-		syn_sample(p, seconds * (double)i / (double)samples, stacks[f], 1 + (int32_t)(i % 3))->cpu = (uint32_t)(i % 2);
+		syn_sample(p, seconds * (double)i / (double)samples, stacks[f], 1 + (int32_t)(i % 3));
+		syn_last(p, cpu, (uint32_t)(i % 2));
 	}
 }
 
@@ -270,7 +271,7 @@ static void test_care(void)
 	draw(&p, 5000, 30);
 	syn_account(&p, 0, 0);
 	for (size_t i = 0; i < 300; i++)
-		p.samples.data[i * 10].end = i % 2 ? UNWIND_TRUNCATED : UNWIND_BAD_READ;
+		syn_set(&p, i * 10, end, i % 2 ? UNWIND_TRUNCATED : UNWIND_BAD_READ);
 	struct report r = report_of(&p, &options);
 	const struct report_event *e = &r.events.data[0];
 	is_u64(e->verdict, VERDICT_CARE, "6 %% of the stacks cut: CARE");
@@ -282,7 +283,7 @@ static void test_care(void)
 	report_release(&r);
 
 	for (size_t i = 0; i < p.samples.count; i++)
-		p.samples.data[i].end = UNWIND_ROOT;
+		syn_set(&p, i, end, UNWIND_ROOT);
 	p.events.data[0].attr_type = 0;
 	p.events.data[0].is_clock = false;
 	p.events.data[0].time_enabled_ns = 100;
@@ -329,8 +330,10 @@ static void test_filters(void)
 	syn_init(&p, 30);
 	draw(&p, 3000, 30);
 	for (size_t i = 0; i < p.samples.count; i++) {
-		p.samples.data[i].pid = i % 3 == 0 ? 100 : 4242;
-		p.samples.data[i].comm = intern_string(&p.names, i % 3 == 0 ? "other" : "app");
+		struct profile_sample s = samples_at(&p.samples, i);
+		s.pid = i % 3 == 0 ? 100 : 4242;
+		s.comm = intern_string(&p.names, i % 3 == 0 ? "other" : "app");
+		samples_set(&p.samples, i, &s);
 	}
 	struct report_options options = report_defaults();
 	struct report r = report_of(&p, &options);
@@ -385,7 +388,6 @@ static double timed_build(size_t samples)
 			node = profile_add_node(&p, node, frames[(size_t)(uniform() * (d < 10 ? 20 : FUNCTIONS))]);
 		stacks[s] = node;
 	}
-	vec_reserve(&p.samples, samples);
 	for (size_t i = 0; i < samples; i++)
 		syn_sample(&p, 60 * (double)i / (double)samples, stacks[(size_t)(uniform() * uniform() * STACKS)], (int32_t)(i % 50));
 	syn_account(&p, 0, 0);

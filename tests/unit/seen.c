@@ -51,7 +51,7 @@ static void bounded(void)
 
 static uint64_t image_addr(const struct profile *p, size_t sample)
 {
-	return p->frames.data[p->nodes.data[p->samples.data[sample].stack].frame].image_addr;
+	return p->frames.data[p->nodes.data[samples_at(&p->samples, sample).stack].frame].image_addr;
 }
 
 // Two processes with the same chains, and mappings that change under one of them.

@@ -39,9 +39,12 @@ static void test_counts(void)
 	syn_sample(&p, 0.3, a, 1);
 	syn_sample(&p, 1.5, b, 1);
 	syn_sample(&p, 2.5, b, 2);
-	syn_sample(&p, 3.5, rec, 1)->end = UNWIND_TRUNCATED;
-	syn_sample(&p, 19.9, c, 2)->splice = 1;
-	syn_sample(&p, 19.95, PROFILE_NONE, 0)->is_idle = true;
+	syn_sample(&p, 3.5, rec, 1);
+	syn_last(&p, end, UNWIND_TRUNCATED);
+	syn_sample(&p, 19.9, c, 2);
+	syn_last(&p, splice, 1);
+	syn_sample(&p, 19.95, PROFILE_NONE, 0);
+	syn_last(&p, is_idle, true);
 
 	uint8_t symbol[] = { KEY_SYMBOL };
 	struct report_options options = options_with(symbol, 1);
@@ -104,9 +107,12 @@ static void test_weights(void)
 	p.events.data[0].is_clock = false;
 	p.events.data[0].is_freq = true;
 	uint32_t a = syn_stack(&p, syn_function(&p, "a", "app"), PROFILE_NONE), b = syn_stack(&p, syn_function(&p, "b", "app"), PROFILE_NONE);
-	for (int i = 0; i < 10; i++)
-		syn_sample(&p, i * 0.001, a, 1)->weight = i < 3 ? 1 : 1000;
-	syn_sample(&p, 0.5, b, 1)->weight = 3000;
+	for (int i = 0; i < 10; i++) {
+		syn_sample(&p, i * 0.001, a, 1);
+		syn_last(&p, weight, i < 3 ? 1 : 1000);
+	}
+	syn_sample(&p, 0.5, b, 1);
+	syn_last(&p, weight, 3000);
 	uint8_t symbol[] = { KEY_SYMBOL };
 	struct report_options options = options_with(symbol, 1);
 	struct tally t;

@@ -1,0 +1,262 @@
+#include "profile/samples.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+enum column { COLUMN_TIME, COLUMN_WEIGHT, COLUMN_STACK, COLUMN_CONTEXT, COLUMNS };
+enum { READ_AHEAD = 8 }; // a value is read as a whole word, wherever it begins
+
+struct sample_block {
+	uint64_t base[COLUMNS];   // the smallest value of each column,
+	uint8_t width[COLUMNS];   // how many bytes what lies above it takes: 0 to 8, little endian
+	uint32_t starts[COLUMNS]; // and where the column begins
+	uint8_t bytes[];
+};
+
+static uint64_t value_of(const struct sample_point *point, enum column column)
+{
+	switch (column) {
+	case COLUMN_TIME: return point->time_ns;
+	case COLUMN_WEIGHT: return point->weight;
+	case COLUMN_STACK: return point->stack;
+	default: return point->context;
+	}
+}
+
+static struct sample_block *pack(const struct sample_point *points)
+{
+	uint64_t base[COLUMNS];
+	uint8_t width[COLUMNS];
+	size_t bytes = READ_AHEAD;
+	for (size_t c = 0; c < COLUMNS; c++) {
+		uint64_t least = UINT64_MAX, most = 0;
+		for (size_t i = 0; i < SAMPLES_A_BLOCK; i++) {
+			uint64_t value = value_of(&points[i], (enum column)c);
+			least = value < least ? value : least;
+			most = value > most ? value : most;
+		}
+		base[c] = least;
+		width[c] = most == least ? 0 : (uint8_t)((71 - __builtin_clzll(most - least)) / 8);
+		bytes += (size_t)width[c] * SAMPLES_A_BLOCK;
+	}
+	struct sample_block *block = mem_zero(1, sizeof(*block) + bytes);
+	size_t start = 0;
+	for (size_t c = 0; c < COLUMNS; c++) {
+		block->base[c] = base[c];
+		block->width[c] = width[c];
+		block->starts[c] = (uint32_t)start;
+		for (size_t i = 0; i < SAMPLES_A_BLOCK && width[c] > 0; i++) {
+			uint64_t above = value_of(&points[i], (enum column)c) - base[c];
+			memcpy(block->bytes + start + i * width[c], &above, width[c]);
+		}
+		start += (size_t)width[c] * SAMPLES_A_BLOCK;
+	}
+	return block;
+}
+
+static inline uint64_t unpack_value(const struct sample_block *block, enum column column, size_t index)
+{
+	uint8_t width = block->width[column];
+	if (width == 0)
+		return block->base[column];
+	uint64_t word;
+	memcpy(&word, block->bytes + block->starts[column] + index * width, sizeof(word));
+	return block->base[column] + (word & (UINT64_MAX >> (64 - 8 * width)));
+}
+
+static struct sample_point unpack(const struct sample_block *block, size_t index)
+{
+	return (struct sample_point){ .time_ns = unpack_value(block, COLUMN_TIME, index), .weight = unpack_value(block, COLUMN_WEIGHT, index),
+	                              .stack = (uint32_t)unpack_value(block, COLUMN_STACK, index),
+	                              .context = (uint32_t)unpack_value(block, COLUMN_CONTEXT, index) };
+}
+
+void samples_release(struct samples *samples)
+{
+	for (size_t i = 0; i < samples->blocks.count; i++)
+		free(samples->blocks.data[i]);
+	vec_release(&samples->blocks);
+	vec_release(&samples->contexts);
+	free(samples->open);
+	if (samples->has_ids)
+		intern_release(&samples->context_ids);
+	*samples = (struct samples){ 0 };
+}
+
+uint32_t samples_context(struct samples *samples, const struct sample_context *context)
+{
+	uint64_t mixed = hash_u64((uint64_t)(uint32_t)context->tid << 32 | context->cpu << 16 | (uint32_t)context->is_kernel << 15 |
+	                          (uint32_t)context->end << 8 | context->event);
+	uint32_t *near = &samples->near[mixed % SAMPLE_CONTEXTS_NEAR];
+	if (*near != 0 && memcmp(&samples->contexts.data[*near - 1], context, sizeof(*context)) == 0)
+		return *near - 1;
+	if (!samples->has_ids) {
+		intern_init(&samples->context_ids);
+		samples->has_ids = true;
+	}
+	uint32_t id = intern_bytes(&samples->context_ids, (const char *)context, sizeof(*context)) - 1;
+	if (id == samples->contexts.count)
+		vec_push(&samples->contexts, *context);
+	*near = id + 1;
+	return id;
+}
+
+void samples_add_point(struct samples *samples, const struct sample_point *point)
+{
+	if (samples->open == NULL)
+		samples->open = mem_alloc(SAMPLES_A_BLOCK * sizeof(*samples->open));
+	samples->open[samples->count++ % SAMPLES_A_BLOCK] = *point;
+	if (samples->count % SAMPLES_A_BLOCK == 0)
+		vec_push(&samples->blocks, pack(samples->open));
+}
+
+static struct sample_point point_of(struct samples *samples, const struct profile_sample *s)
+{
+	struct sample_context context = { .pid = s->pid, .tid = s->tid, .cpu = s->cpu, .comm = s->comm, .event = s->event, .end = s->end,
+	                                  .splice = s->splice, .comb = s->comb, .is_kernel = s->is_kernel, .is_idle = s->is_idle };
+	return (struct sample_point){ .time_ns = s->time_ns, .weight = s->weight, .stack = s->stack, .context = samples_context(samples, &context) };
+}
+
+void samples_add(struct samples *samples, const struct profile_sample *sample)
+{
+	struct sample_point point = point_of(samples, sample);
+	samples_add_point(samples, &point);
+}
+
+static struct sample_point point_at(const struct samples *samples, size_t index)
+{
+	size_t block = index / SAMPLES_A_BLOCK;
+	return block < samples->blocks.count ? unpack(samples->blocks.data[block], index % SAMPLES_A_BLOCK) : samples->open[index % SAMPLES_A_BLOCK];
+}
+
+static void row_of(const struct samples *samples, const struct sample_point *point, struct profile_sample *out)
+{
+	const struct sample_context *c = &samples->contexts.data[point->context];
+	*out = (struct profile_sample){ .time_ns = point->time_ns, .weight = point->weight, .pid = c->pid, .tid = c->tid, .cpu = c->cpu, .comm = c->comm,
+	                                .event = c->event, .stack = point->stack, .end = c->end, .splice = c->splice, .comb = c->comb,
+	                                .is_kernel = c->is_kernel != 0, .is_idle = c->is_idle != 0 };
+}
+
+const struct profile_sample *samples_get(const struct samples *samples, size_t index, struct profile_sample *out)
+{
+	struct sample_point point = point_at(samples, index);
+	row_of(samples, &point, out);
+	return out;
+}
+
+static void unpack_column(const struct sample_block *block, enum column column, size_t first, struct sample_point *out, size_t count)
+{
+	switch (column) {
+	case COLUMN_TIME:
+		for (size_t i = 0; i < count; i++)
+			out[i].time_ns = unpack_value(block, COLUMN_TIME, first + i);
+		break;
+	case COLUMN_WEIGHT:
+		for (size_t i = 0; i < count; i++)
+			out[i].weight = unpack_value(block, COLUMN_WEIGHT, first + i);
+		break;
+	case COLUMN_STACK:
+		for (size_t i = 0; i < count; i++)
+			out[i].stack = (uint32_t)unpack_value(block, COLUMN_STACK, first + i);
+		break;
+	default:
+		for (size_t i = 0; i < count; i++)
+			out[i].context = (uint32_t)unpack_value(block, COLUMN_CONTEXT, first + i);
+		break;
+	}
+}
+
+size_t samples_points(const struct samples *samples, size_t first, struct sample_point *out, size_t capacity)
+{
+	if (first >= samples->count)
+		return 0;
+	size_t block = first / SAMPLES_A_BLOCK, at = first % SAMPLES_A_BLOCK, count = SAMPLES_A_BLOCK - at;
+	if (count > samples->count - first)
+		count = samples->count - first;
+	if (count > capacity)
+		count = capacity;
+	if (block >= samples->blocks.count) {
+		memcpy(out, samples->open + at, count * sizeof(*out));
+		return count;
+	}
+	for (size_t c = 0; c < COLUMNS; c++)
+		unpack_column(samples->blocks.data[block], (enum column)c, at, out, count);
+	return count;
+}
+
+// ---------------------------------------------------------------- changes
+
+// `count` rows from the start of a block on, at `points`, put in the place of what is there.
+static void put_block(struct samples *samples, size_t block, const struct sample_point *points, size_t count)
+{
+	if (block < samples->blocks.count) {
+		free(samples->blocks.data[block]);
+		samples->blocks.data[block] = pack(points);
+	} else {
+		memcpy(samples->open, points, count * sizeof(*points));
+	}
+}
+
+void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context)
+{
+	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
+	for (size_t first = 0, count; (count = samples_points(samples, first, points, SAMPLES_A_BLOCK)) > 0; first += count) {
+		for (size_t i = 0; i < count; i++) {
+			struct profile_sample row;
+			row_of(samples, &points[i], &row);
+			edit(context, &row);
+			points[i] = point_of(samples, &row);
+		}
+		put_block(samples, first / SAMPLES_A_BLOCK, points, count);
+	}
+	free(points);
+}
+
+void samples_set(struct samples *samples, size_t index, const struct profile_sample *sample)
+{
+	if (index / SAMPLES_A_BLOCK >= samples->blocks.count) {
+		samples->open[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
+		return;
+	}
+	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
+	size_t count = samples_points(samples, index / SAMPLES_A_BLOCK * SAMPLES_A_BLOCK, points, SAMPLES_A_BLOCK);
+	points[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
+	put_block(samples, index / SAMPLES_A_BLOCK, points, count);
+	free(points);
+}
+
+void samples_truncate(struct samples *samples, size_t count)
+{
+	if (count >= samples->count)
+		return;
+	size_t block = count / SAMPLES_A_BLOCK, rest = count % SAMPLES_A_BLOCK;
+	if (block < samples->blocks.count && rest > 0)
+		samples_points(samples, block * SAMPLES_A_BLOCK, samples->open, rest);
+	while (samples->blocks.count > block)
+		free(samples->blocks.data[--samples->blocks.count]);
+	samples->count = count;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct sample_point *x = a, *y = b;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+void samples_sort(struct samples *samples)
+{
+	size_t count = samples->count;
+	if (count < 2)
+		return;
+	struct sample_point *points = mem_alloc(count * sizeof(*points));
+	for (size_t first = 0, some; (some = samples_points(samples, first, points + first, count - first)) > 0; first += some)
+		;
+	qsort(points, count, sizeof(*points), by_time); // glibc's keeps the order of equals
+	samples_truncate(samples, 0);
+	for (size_t i = 0; i < count; i++)
+		samples_add_point(samples, &points[i]);
+	free(points);
+}
