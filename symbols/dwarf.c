@@ -35,11 +35,11 @@ void dwarf_free(struct dwarf *dwarf)
 	dwarf_sections_release(dwarf);
 	span_release(&dwarf->by_addr);
 	hash_map_release(&dwarf->abbrev_ids);
-	hash_map_release(&dwarf->name_ids);
+	hash_map_release(&dwarf->qualified_ids);
 	vec_release(&dwarf->slots);
 	vec_release(&dwarf->unit_offsets);
 	vec_release(&dwarf->abbrevs);
-	vec_release(&dwarf->names);
+	vec_release(&dwarf->qualified);
 	vec_release(&dwarf->splits);
 	vec_release(&dwarf->package);
 	arena_release(&dwarf->arena);
@@ -47,27 +47,37 @@ void dwarf_free(struct dwarf *dwarf)
 	free(dwarf);
 }
 
-// The frames from `node` outwards: each says its name, and where its caller called it.
-static void add_frames(struct dwarf_unit *dies, struct dwarf_unit *lines, uint32_t index, struct symbol_chain *out)
+static void name_inlined(struct dwarf_unit *dies, struct dwarf_inlined *inlined, struct symbol_source *out)
 {
-	const struct dwarf_functions *functions = dies->functions;
-	while (index != SPAN_NONE) {
-		const struct dwarf_node *node = &functions->nodes.data[index];
-		struct symbol_source *frame = &out->frames[out->count - 1];
-		dwarf_name(dies, dies->offset + node->die, frame);
-		out->start = node->start;
-		if (!node->is_inlined || node->parent == SPAN_NONE)
-			return;
-		index = node->parent;
+	if (!inlined->is_named) {
+		dwarf_name(dies, dies->offset + inlined->die, out);
+		inlined->linkage_name = out->linkage_name;
+		inlined->name = out->name;
+		inlined->is_named = true;
+	}
+	out->linkage_name = inlined->linkage_name;
+	out->name = inlined->name;
+}
+
+// The frames at an address of `function`, from the innermost outwards: each says its name, and where its caller called it.
+static void add_frames(struct dwarf_unit *dies, struct dwarf_unit *lines, struct dwarf_function *function, uint64_t vaddr, struct symbol_chain *out)
+{
+	struct dwarf_inlines *inlines = dwarf_function_inlines(dies, function);
+	for (uint32_t i = span_find(&inlines->spans, vaddr); i != SPAN_NONE; i = inlines->all.data[i].parent) {
+		struct dwarf_inlined *inlined = &inlines->all.data[i];
+		name_inlined(dies, inlined, &out->frames[out->count - 1]);
 		if (out->count < SYMBOL_CHAIN_LIMIT) // deeper than that, the outermost frames stand for what is between
 			out->count++;
 		struct symbol_source *caller = &out->frames[out->count - 1];
 		*caller = (struct symbol_source){ 0 };
 		if (dies->dwarf->with_lines || lines->dwarf->with_lines) {
-			caller->file = dwarf_line_path(lines, node->call_file);
-			caller->line = node->call_line;
+			caller->file = dwarf_line_path(lines, inlined->call_file);
+			caller->line = inlined->call_line;
 		}
 	}
+	if (!out->is_named)
+		dwarf_name(dies, dies->offset + function->die, &out->frames[out->count - 1]);
+	out->start = function->start;
 }
 
 bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out)
@@ -78,15 +88,15 @@ bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out)
 	if (unit == NULL || !dwarf_unit_root(unit))
 		return false;
 	struct dwarf_unit *dies = unit->dwo_name != NULL ? dwarf_unit_split(unit) : unit;
-	uint32_t node = dies != NULL ? span_find(&dwarf_unit_functions(dies)->spans, vaddr) : SPAN_NONE;
+	struct dwarf_function *function = dies != NULL ? dwarf_function_find(dies, vaddr) : NULL;
 	struct symbol_source *leaf = &out->frames[0];
 	*leaf = (struct symbol_source){ 0 };
 	uint32_t file;
 	bool has_line = dwarf->with_lines && dwarf_line_find(dwarf_unit_lines(unit), vaddr, &file, &leaf->line);
 	if (has_line)
 		leaf->file = dwarf_line_path(unit, file);
-	out->count = node != SPAN_NONE || has_line;
-	if (node != SPAN_NONE)
-		add_frames(dies, unit, node, out);
+	out->count = function != NULL || has_line;
+	if (function != NULL)
+		add_frames(dies, unit, function, vaddr, out);
 	return out->count > 0;
 }

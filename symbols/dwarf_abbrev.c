@@ -6,6 +6,25 @@
 
 enum { ATTRS_LIMIT = 1 << 20, ENTRIES_LIMIT = 1 << 20 };
 
+// How a DIE's attributes are passed over: what is of fixed size at once.
+static void add_steps(struct abbrev_table *table, struct abbrev *entry)
+{
+	uint32_t *fixed_size = &entry->fixed_size; // behind the last attribute that varies
+	for (uint32_t i = 0; i < entry->count; i++) {
+		const struct abbrev_attr *attr = &table->attrs.data[entry->first + i];
+		if (attr->size >= 0) {
+			*fixed_size += (uint32_t)attr->size;
+			continue;
+		}
+		if (entry->steps == 0)
+			entry->steps = (uint32_t)table->steps.count;
+		vec_push(&table->steps, (struct abbrev_step){ .form = attr->form });
+		fixed_size = &table->steps.data[table->steps.count - 1].fixed_size;
+	}
+	if (entry->steps != 0)
+		table->steps.data[table->steps.count - 1].is_last = true;
+}
+
 static void read_attrs(struct abbrev_table *table, struct abbrev *entry, const struct dwarf_unit *unit, struct bytes *b)
 {
 	while (!b->bad && table->attrs.count < ATTRS_LIMIT) {
@@ -14,14 +33,17 @@ static void read_attrs(struct abbrev_table *table, struct abbrev *entry, const s
 		if (form == DW_FORM_implicit_const)
 			attr.constant = bytes_sleb(b);
 		if (name == 0 && form == 0)
-			return;
-		if (attr.name == DW_AT_sibling)
-			entry->sibling = (int32_t)entry->count;
-		int32_t size = form_fixed_size(unit, attr.form);
-		entry->fixed_size = size < 0 || entry->fixed_size < 0 ? -1 : entry->fixed_size + size;
+			break;
+		attr.size = form_fixed_size(unit, attr.form);
+		switch (attr.name) {
+		case DW_AT_sibling: entry->sibling = (int32_t)entry->count; attr.is_code = true; break;
+		case DW_AT_low_pc: case DW_AT_high_pc: case DW_AT_ranges: entry->has_code = attr.is_code = true; break;
+		case DW_AT_call_file: case DW_AT_call_line: attr.is_code = true; break;
+		}
 		vec_push(&table->attrs, attr);
 		entry->count++;
 	}
+	add_steps(table, entry);
 }
 
 static int compare_codes(const void *a, const void *b)
@@ -37,6 +59,7 @@ static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 	bytes_skip(&b, unit->abbrev_offset);
 	bool sorted = true;
 	table->is_dense = true;
+	vec_push(&table->steps, (struct abbrev_step){ 0 });
 	while (!b.bad && table->entries.count < ENTRIES_LIMIT) {
 		struct abbrev entry = { .code = dwarf_uleb(&b), .sibling = -1, .first = (uint32_t)table->attrs.count };
 		if (entry.code == 0)
@@ -49,6 +72,7 @@ static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 			break;
 		if (table->entries.count > 0)
 			sorted &= entry.code > table->entries.data[table->entries.count - 1].code;
+		table->has_siblings |= entry.tag == DW_TAG_subprogram && entry.sibling >= 0;
 		table->is_dense &= entry.code == table->entries.count + 1;
 		vec_push(&table->entries, entry);
 	}
@@ -88,5 +112,6 @@ void abbrev_table_free(struct abbrev_table *table)
 {
 	vec_release(&table->entries);
 	vec_release(&table->attrs);
+	vec_release(&table->steps);
 	free(table);
 }

@@ -28,7 +28,7 @@ static struct call_site read_site(struct dwarf_unit *unit, const struct abbrev *
 			if (!b->bad)
 				site.origin = value_ref(unit, &v);
 			break;
-		default: form_skip(unit, attr->form, b);
+		default: form_skip(unit, attr, b);
 		}
 	}
 	return site;
@@ -67,11 +67,8 @@ static bool find_site(struct dwarf_unit *unit, uint64_t die, uint64_t return_pc,
 				*origin = site.origin;
 				return is_function(site.origin);
 			}
-		} else if (entry->fixed_size >= 0) {
-			bytes_skip(&b, (size_t)entry->fixed_size);
 		} else {
-			for (uint32_t i = 0; i < entry->count && !b.bad; i++)
-				form_skip(unit, unit->abbrevs->attrs.data[entry->first + i].form, &b);
+			dwarf_skip_attributes(unit, entry, &b);
 		}
 		if (entry->has_children)
 			depth++;
@@ -89,13 +86,10 @@ bool dwarf_callee(struct dwarf *dwarf, uint64_t vaddr, struct symbol_source *out
 	struct dwarf_unit *dies = unit->dwo_name != NULL ? dwarf_unit_split(unit) : unit;
 	if (dies == NULL)
 		return false;
-	const struct dwarf_functions *functions = dwarf_unit_functions(dies);
-	uint32_t node = span_find(&functions->spans, vaddr);
 	// Compilers put a call site where it was written, or below the function that has the code: so from there.
-	while (node != SPAN_NONE && functions->nodes.data[node].is_inlined)
-		node = functions->nodes.data[node].parent;
+	const struct dwarf_function *function = dwarf_function_find(dies, vaddr);
 	struct dwarf_ref origin;
-	if (node == SPAN_NONE || !find_site(dies, dies->offset + functions->nodes.data[node].die, vaddr + 1, &origin))
+	if (function == NULL || !find_site(dies, dies->offset + function->die, vaddr + 1, &origin))
 		return false;
 	*out = (struct symbol_source){ 0 };
 	dwarf_name(origin.unit, origin.offset, out);

@@ -24,7 +24,7 @@ static uint64_t three_bytes(struct bytes *b)
 	return b->swap ? low << 16 | middle << 8 | high : high << 16 | middle << 8 | low;
 }
 
-int32_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form)
+int8_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form)
 {
 	switch (form) {
 	case DW_FORM_flag_present: case DW_FORM_implicit_const: return 0;
@@ -34,10 +34,11 @@ int32_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form)
 	case DW_FORM_data4: case DW_FORM_ref4: case DW_FORM_strx4: case DW_FORM_addrx4: case DW_FORM_ref_sup4: return 4;
 	case DW_FORM_data8: case DW_FORM_ref8: case DW_FORM_ref_sig8: case DW_FORM_ref_sup8: return 8;
 	case DW_FORM_data16: return 16;
-	case DW_FORM_addr: return unit->address_size;
-	case DW_FORM_ref_addr: return unit->version <= 2 ? unit->address_size : unit->offset_size; // DWARF 2 had addresses here
+	case DW_FORM_addr: return unit->address_size <= 8 ? (int8_t)unit->address_size : -1;
+	case DW_FORM_ref_addr: // DWARF 2 had addresses here
+		return unit->version > 2 ? (int8_t)unit->offset_size : form_fixed_size(unit, DW_FORM_addr);
 	case DW_FORM_strp: case DW_FORM_line_strp: case DW_FORM_sec_offset: case DW_FORM_strp_sup: case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt: return unit->offset_size;
+	case DW_FORM_GNU_strp_alt: return (int8_t)unit->offset_size;
 	default: return -1;
 	}
 }
@@ -50,6 +51,7 @@ static void read_block(struct bytes *b, uint64_t size, struct dwarf_value *out)
 
 void form_read(const struct dwarf_unit *unit, const struct abbrev_attr *attr, struct bytes *b, struct dwarf_value *out)
 {
+	int8_t size = attr->size;
 	*out = (struct dwarf_value){ .form = attr->form };
 	if (out->form == DW_FORM_indirect) {
 		uint64_t form = dwarf_uleb(b);
@@ -58,6 +60,14 @@ void form_read(const struct dwarf_unit *unit, const struct abbrev_attr *attr, st
 			return;
 		}
 		out->form = (uint16_t)form;
+		size = form_fixed_size(unit, out->form);
+	}
+	switch (size) {
+	case 1: out->u = bytes_u8(b); return;
+	case 2: out->u = bytes_u16(b); return;
+	case 3: out->u = three_bytes(b); return;
+	case 4: out->u = bytes_u32(b); return;
+	case 8: out->u = bytes_u64(b); return;
 	}
 	switch (out->form) {
 	case DW_FORM_flag_present: out->u = 1; return;
@@ -71,26 +81,35 @@ void form_read(const struct dwarf_unit *unit, const struct abbrev_attr *attr, st
 	case DW_FORM_block4: read_block(b, bytes_u32(b), out); return;
 	case DW_FORM_block: case DW_FORM_exprloc: read_block(b, dwarf_uleb(b), out); return;
 	case DW_FORM_data16: read_block(b, 16, out); return;
-	}
-	switch (form_fixed_size(unit, out->form)) {
-	case 1: out->u = bytes_u8(b); return;
-	case 2: out->u = bytes_u16(b); return;
-	case 3: out->u = three_bytes(b); return;
-	case 4: out->u = bytes_u32(b); return;
-	case 8: out->u = bytes_u64(b); return;
 	default: b->bad = true; // a form not known has no size to skip
 	}
 }
 
-void form_skip(const struct dwarf_unit *unit, uint16_t form, struct bytes *b)
+static void skip_varying(const struct dwarf_unit *unit, uint16_t form, struct bytes *b)
 {
-	int32_t size = form_fixed_size(unit, form);
-	if (size >= 0) {
-		bytes_skip(b, (size_t)size);
-		return;
-	}
 	struct dwarf_value unused;
-	form_read(unit, &(struct abbrev_attr){ .form = form }, b, &unused);
+	switch (form) {
+	case DW_FORM_exprloc: bytes_skip(b, dwarf_uleb(b)); return; // by far the most frequent
+	case DW_FORM_udata: case DW_FORM_strx: case DW_FORM_addrx: case DW_FORM_loclistx: case DW_FORM_rnglistx: (void)dwarf_uleb(b); return;
+	default: form_read(unit, &(struct abbrev_attr){ .form = form, .size = -1 }, b, &unused);
+	}
+}
+
+void form_skip(const struct dwarf_unit *unit, const struct abbrev_attr *attr, struct bytes *b)
+{
+	if (attr->size >= 0)
+		bytes_skip(b, (size_t)attr->size);
+	else
+		skip_varying(unit, attr->form, b);
+}
+
+void form_skip_steps(const struct dwarf_unit *unit, const struct abbrev_step *steps, struct bytes *b)
+{
+	const struct abbrev_step *step = steps;
+	do {
+		skip_varying(unit, step->form, b);
+		bytes_skip(b, step->fixed_size);
+	} while (!step++->is_last && !b->bad);
 }
 
 static const char *string_at(struct dwarf *dwarf, enum dwarf_section_id id, uint64_t offset)

@@ -26,35 +26,60 @@ struct dwarf_section {
 
 struct abbrev_attr {
 	uint16_t name, form;
+	int8_t size;      // bytes, or -1 where it varies
+	bool is_code;     // says where code is, or where the next DIE is (what dwarf_functions.c reads)
 	int64_t constant; // DW_FORM_implicit_const
+};
+
+struct abbrev_step { // over attributes of a DIE: one whose size varies, then those up to the next such one
+	uint32_t fixed_size; // of those
+	uint16_t form;
+	bool is_last;
 };
 
 struct abbrev {
 	uint64_t code;
 	uint16_t tag;
-	bool has_children;
-	int32_t fixed_size;      // bytes of all attributes, or -1 where they vary
+	bool has_children, has_code; // has_code: the DIE has addresses
 	int32_t sibling;         // index of DW_AT_sibling among the attributes, or -1
 	uint32_t first, count;   // in the table's attrs
+	uint32_t fixed_size;     // bytes of the attributes before the first that varies
+	uint32_t steps;          // in the table's steps: from there on; 0: none varies
 };
 
 struct abbrev_table {
 	VEC(struct abbrev) entries; // by code
 	VEC(struct abbrev_attr) attrs;
+	VEC(struct abbrev_step) steps; // the first is not used
 	bool is_dense;              // code n stands at n - 1
+	bool has_siblings;          // functions' DIEs have DW_AT_sibling (gcc's have, clang's have not)
 };
 
-struct dwarf_node { // a function, or a function inlined into its parent
-	uint32_t parent; // SPAN_NONE: none
-	uint32_t die;    // offset from the unit's start
+struct dwarf_inlined { // a function inlined into another
+	uint32_t parent;                 // into which of them; SPAN_NONE: into the function that has the code
+	uint32_t die;                    // offset from the unit's start
 	uint32_t call_file, call_line;
-	bool is_inlined;
-	uint64_t start;  // lowest address
+	bool is_named;                   // the names were looked for
+	const char *linkage_name, *name; // as in struct symbol_source
+};
+
+struct dwarf_inlines { // of one function
+	VEC(struct dwarf_inlined) all; // in the order of DIEs, parents first
+	struct span_table spans;       // values are indices of those
+};
+
+struct dwarf_function { // that has code
+	uint32_t die, end;       // of it and its children; offsets from the unit's start
+	uint64_t start;          // its first range's lowest address: the entry
+	struct dwarf_inlines *inlines; // read when an address of the function is asked for; NULL: not yet
 };
 
 struct dwarf_functions {
-	VEC(struct dwarf_node) nodes; // in the order of DIEs, parents first
-	struct span_table spans;      // values are nodes
+	VEC(struct dwarf_function) all;
+	struct span_table spans;  // values are indices of those
+	struct span_table nested; // likewise, of functions written inside others (closures, GNU C's nested functions)
+	bool has_nested;          // false: `nested` is not made yet
+	uint64_t bytes_read;      // for inlines, in all
 };
 
 struct line_row {
@@ -130,8 +155,8 @@ struct dwarf {
 	struct hash_map abbrev_ids;
 	VEC(struct abbrev_table *) abbrevs;
 	struct arena arena;
-	struct hash_map name_ids; // DIE offset -> index into names
-	VEC(struct symbol_source) names;
+	struct hash_map qualified_ids; // DIE offset -> index into `qualified`
+	VEC(const char *) qualified;   // names with their scopes
 	struct dwarf *alt;
 	bool is_alt_tried;
 	VEC(struct dwarf *) splits;
@@ -173,13 +198,22 @@ void abbrev_table_free(struct abbrev_table *table);
 // ---- dwarf_form.c
 // Reads a value, the cursor moved behind it; unknown forms set the cursor bad.
 void form_read(const struct dwarf_unit *unit, const struct abbrev_attr *attr, struct bytes *b, struct dwarf_value *out);
-void form_skip(const struct dwarf_unit *unit, uint16_t form, struct bytes *b);
-int32_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form); // -1: varies
+void form_skip(const struct dwarf_unit *unit, const struct abbrev_attr *attr, struct bytes *b);
+void form_skip_steps(const struct dwarf_unit *unit, const struct abbrev_step *steps, struct bytes *b);
+int8_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form); // -1: varies
 const char *value_string(struct dwarf_unit *unit, const struct dwarf_value *value); // NULL: not a string
 bool value_address(struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *addr);
 struct dwarf_ref value_ref(struct dwarf_unit *unit, const struct dwarf_value *value);
 uint64_t dwarf_offset(const struct dwarf_unit *unit, struct bytes *b); // 4 or 8 bytes
 uint64_t dwarf_address(const struct dwarf_unit *unit, struct bytes *b);
+
+// Passes over all attributes of a DIE.
+static inline void dwarf_skip_attributes(const struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *b)
+{
+	bytes_skip(b, entry->fixed_size);
+	if (entry->steps != 0)
+		form_skip_steps(unit, &unit->abbrevs->steps.data[entry->steps], b);
+}
 
 // ---- dwarf_unit.c
 struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t offset);         // that starts there
@@ -200,7 +234,9 @@ const struct dwarf_contribution *dwarf_contribution(const struct dwarf *dwarf, u
 struct dwarf_unit *dwarf_package_unit(struct dwarf *package, uint64_t dwo_id);                    // NULL: none
 
 // ---- dwarf_functions.c, dwarf_line.c, dwarf_name.c, dwarf_split.c
-const struct dwarf_functions *dwarf_unit_functions(struct dwarf_unit *unit);
+// Which function has an address, and what is inlined into it; both are read when first asked for. NULL: none has.
+struct dwarf_function *dwarf_function_find(struct dwarf_unit *unit, uint64_t vaddr);
+struct dwarf_inlines *dwarf_function_inlines(struct dwarf_unit *unit, struct dwarf_function *function);
 void dwarf_functions_free(struct dwarf_functions *functions);
 const struct dwarf_lines *dwarf_unit_lines(struct dwarf_unit *unit); // NULL: none
 bool dwarf_line_find(const struct dwarf_lines *lines, uint64_t vaddr, uint32_t *file, uint32_t *line);

@@ -13,6 +13,8 @@ struct program {
 	uint8_t min_instruction, max_operations, line_range, opcode_base;
 	int8_t line_base;
 	uint8_t operands[256]; // of standard opcodes
+	bool is_plain;         // one operation an instruction, and operands as the standard has them
+	struct { uint32_t addr; int32_t line; } special[256]; // what opcodes from opcode_base on advance by, where plain
 	// the state machine's registers (6.2.2)
 	uint64_t addr, operation, file, line;
 	size_t first_row; // of the sequence
@@ -51,7 +53,7 @@ static void read_entries(struct program *p, struct bytes *b, bool are_files)
 			return;
 		}
 		formats[i].content = content;
-		formats[i].attr = (struct abbrev_attr){ .form = (uint16_t)form };
+		formats[i].attr = (struct abbrev_attr){ .form = (uint16_t)form, .size = form_fixed_size(&p->shape, (uint16_t)form) };
 	}
 	uint64_t count = dwarf_uleb(b);
 	for (uint64_t n = 0; n < count && n < FILES_LIMIT && !b->bad && format_count > 0; n++) {
@@ -85,10 +87,48 @@ static void advance(struct program *p, uint64_t operations)
 	p->operation = sum % p->max_operations;
 }
 
+struct row_end { // where rows are appended, kept in registers of the machine
+	struct line_row *first, *next, *limit; // first: of the sequence
+};
+
+static struct row_end row_end(struct program *p)
+{
+	struct line_row *rows = p->out->rows.data;
+	return (struct row_end){ rows + p->first_row, rows + p->out->rows.count, rows + p->out->rows.capacity };
+}
+
+static struct row_end grown(struct program *p, struct line_row *next)
+{
+	p->out->rows.count = (size_t)(next - p->out->rows.data);
+	vec_reserve(&p->out->rows, 1);
+	return row_end(p);
+}
+
+// Only rows that look-ups can tell apart are kept: of several at one address the last holds, and one that says what the row before it says
+// adds nothing.
+static inline void put_row(struct program *p, struct row_end *rows, uint64_t addr, uint32_t file, uint64_t wide_line)
+{
+	uint32_t line = wide_line <= UINT32_MAX ? (uint32_t)wide_line : 0;
+	if (rows->next > rows->first) {
+		struct line_row *last = rows->next - 1;
+		if (last->addr == addr) {
+			last->file = file;
+			last->line = line;
+			return;
+		}
+		if (last->line == line && last->file == file)
+			return;
+	}
+	if (rows->next == rows->limit)
+		*rows = grown(p, rows->next);
+	*rows->next++ = (struct line_row){ .addr = addr, .file = file, .line = line };
+}
+
 static void add_row(struct program *p)
 {
-	vec_push(&p->out->rows, (struct line_row){ .addr = p->addr, .file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0,
-	                                           .line = p->line <= UINT32_MAX ? (uint32_t)p->line : 0 });
+	struct row_end rows = row_end(p);
+	put_row(p, &rows, p->addr, p->file <= UINT32_MAX ? (uint32_t)p->file : 0, p->line);
+	p->out->rows.count = (size_t)(rows.next - p->out->rows.data);
 }
 
 static void reset(struct program *p)
@@ -149,10 +189,55 @@ static void standard(struct program *p, uint8_t opcode, struct bytes *b)
 	}
 }
 
+// The opcodes that nearly all of a program consists of; stops before any other.
+static void run_plain(struct program *p, struct bytes *b)
+{
+	const uint8_t *at = b->at, *end = b->end;
+	struct row_end rows = row_end(p);
+	uint64_t addr = p->addr, line = p->line;
+	uint32_t file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0;
+	const uint8_t opcode_base = p->opcode_base, min_instruction = p->min_instruction;
+	while (at < end) {
+		uint8_t opcode = *at;
+		if (opcode >= opcode_base) {
+			at++;
+			addr += p->special[opcode].addr;
+			line += (uint64_t)(int64_t)p->special[opcode].line;
+			put_row(p, &rows, addr, file, line);
+			continue;
+		}
+		uint8_t operand = end - at > 1 ? at[1] : 0x80;
+		if (opcode >= DW_LNS_advance_pc && opcode <= DW_LNS_set_column && operand >= 0x80)
+			break; // of several bytes
+		switch (opcode) {
+		case DW_LNS_copy: at++; put_row(p, &rows, addr, file, line); continue;
+		case DW_LNS_advance_pc: at += 2; addr += (uint64_t)operand * min_instruction; continue;
+		case DW_LNS_advance_line: at += 2; line += ((uint64_t)operand ^ 0x40) - 0x40; continue; // 7 bits with a sign
+		case DW_LNS_set_file: at += 2; file = operand; continue;
+		case DW_LNS_set_column: at += 2; continue;
+		case DW_LNS_negate_stmt: at++; continue;
+		case DW_LNS_const_add_pc: at++; addr += p->special[255].addr; continue;
+		}
+		break;
+	}
+	b->at = at;
+	p->addr = addr;
+	p->file = file;
+	p->line = line;
+	p->out->rows.count = (size_t)(rows.next - p->out->rows.data);
+}
+
 static void run(struct program *p, struct bytes *b)
 {
+	if (bytes_left(b) > UINT32_MAX) // rows have 32-bit numbers, and at least a byte each
+		return;
 	reset(p);
-	while (bytes_left(b) > 0 && !b->bad && p->out->rows.count < UINT32_MAX) {
+	vec_reserve(&p->out->rows, bytes_left(b) / 12 + 1);
+	while (bytes_left(b) > 0 && !b->bad) {
+		if (p->is_plain)
+			run_plain(p, b);
+		if (bytes_left(b) == 0)
+			return;
 		uint8_t opcode = bytes_u8(b);
 		if (opcode >= p->opcode_base) {
 			uint8_t adjusted = (uint8_t)(opcode - p->opcode_base);
@@ -164,6 +249,17 @@ static void run(struct program *p, struct bytes *b)
 		} else {
 			standard(p, opcode, b);
 		}
+	}
+}
+
+static void prepare_specials(struct program *p)
+{
+	p->is_plain = p->max_operations <= 1 && p->opcode_base > DW_LNS_const_add_pc && p->operands[DW_LNS_set_column] == 1 &&
+		p->operands[DW_LNS_negate_stmt] == 0;
+	for (unsigned opcode = p->opcode_base; opcode < 256 && p->is_plain; opcode++) {
+		uint8_t adjusted = (uint8_t)(opcode - p->opcode_base);
+		p->special[opcode].addr = (uint32_t)adjusted / p->line_range * p->min_instruction;
+		p->special[opcode].line = p->line_base + adjusted % p->line_range;
 	}
 }
 
@@ -189,6 +285,7 @@ static bool read_header(struct program *p, struct bytes *b)
 		p->operands[i] = bytes_u8(&header);
 	if (header.bad || p->line_range == 0 || p->opcode_base == 0)
 		return false;
+	prepare_specials(p);
 	if (p->out->version >= 5) {
 		read_entries(p, &header, false);
 		read_entries(p, &header, true);
@@ -213,6 +310,10 @@ static void read_lines(struct dwarf_unit *unit, struct dwarf_lines *out)
 	if (!b.bad && read_header(&p, &b))
 		run(&p, &b);
 	span_finish(&out->by_addr);
+	if (out->rows.count > 0) {
+		out->rows.data = mem_resize(out->rows.data, out->rows.count, sizeof(out->rows.data[0]));
+		out->rows.capacity = out->rows.count;
+	}
 }
 
 const struct dwarf_lines *dwarf_unit_lines(struct dwarf_unit *unit)

@@ -40,7 +40,7 @@ static void read_die(struct dwarf_ref ref, struct naming *n)
 			if (!b.bad)
 				n->next = value_ref(unit, &v);
 			break;
-		default: form_skip(unit, attr->form, &b);
+		default: form_skip(unit, attr, &b);
 		}
 	}
 }
@@ -104,11 +104,8 @@ static void read_scopes(struct dwarf_unit *unit)
 			vec_push(&unit->scopes, (struct dwarf_scope){
 				.begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current, .name = name });
 			current = scope;
-		} else if (entry->fixed_size >= 0) {
-			bytes_skip(&b, (size_t)entry->fixed_size);
 		} else {
-			for (uint32_t i = 0; i < entry->count && !b.bad; i++)
-				form_skip(unit, unit->abbrevs->attrs.data[entry->first + i].form, &b);
+			dwarf_skip_attributes(unit, entry, &b);
 		}
 		if (entry->has_children)
 			vec_push(&open, scope);
@@ -116,7 +113,7 @@ static void read_scopes(struct dwarf_unit *unit)
 	vec_release(&open);
 }
 
-static const char *qualified(struct dwarf *owner, struct dwarf_ref ref, const char *name)
+static const char *qualified(struct dwarf_ref ref, const char *name)
 {
 	struct dwarf_unit *unit = ref.unit;
 	if (!unit->has_scopes)
@@ -142,26 +139,30 @@ static const char *qualified(struct dwarf *owner, struct dwarf_ref ref, const ch
 	}
 	if (depth == 0 || size > QUALIFIED_LIMIT)
 		return name;
-	char *text = arena_alloc(&owner->arena, size), *at = text;
+	char *text = arena_alloc(&unit->dwarf->arena, size), *at = text;
 	while (depth > 0)
 		at = stpcpy(stpcpy(at, names[--depth]), "::");
 	strcpy(at, name);
 	return text;
 }
 
+static const char *qualified_once(struct dwarf_ref ref, const char *name)
+{
+	struct dwarf *dwarf = ref.unit->dwarf;
+	bool is_new;
+	uint32_t index = *hash_map_put(&dwarf->qualified_ids, ref.offset, (uint32_t)dwarf->qualified.count, &is_new);
+	if (is_new)
+		vec_push(&dwarf->qualified, qualified(ref, name));
+	return dwarf->qualified.data[index];
+}
+
 void dwarf_name(struct dwarf_unit *unit, uint64_t die, struct symbol_source *out)
 {
-	struct dwarf *dwarf = unit->dwarf;
-	bool is_new;
-	uint32_t index = *hash_map_put(&dwarf->name_ids, die, (uint32_t)dwarf->names.count, &is_new);
-	if (is_new) {
-		struct naming n = { .next = { .unit = unit, .offset = die } };
-		for (int i = 0; i < REFERENCES_LIMIT && n.next.unit != NULL && n.linkage == NULL; i++)
-			read_die(n.next, &n);
-		if (n.linkage == NULL && n.name != NULL && has_namespaces(unit->language))
-			n.name = qualified(dwarf, n.named, n.name);
-		vec_push(&dwarf->names, (struct symbol_source){ .linkage_name = n.linkage, .name = n.name });
-	}
-	out->linkage_name = dwarf->names.data[index].linkage_name;
-	out->name = dwarf->names.data[index].name;
+	struct naming n = { .next = { .unit = unit, .offset = die } };
+	for (int i = 0; i < REFERENCES_LIMIT && n.next.unit != NULL && n.linkage == NULL; i++)
+		read_die(n.next, &n);
+	if (n.linkage == NULL && n.name != NULL && has_namespaces(unit->language))
+		n.name = qualified_once(n.named, n.name);
+	out->linkage_name = n.linkage;
+	out->name = n.name;
 }

@@ -29,6 +29,7 @@ struct symbol_chain { // innermost first; the last is the function that has the 
 	struct symbol_source frames[SYMBOL_CHAIN_LIMIT];
 	size_t count;
 	uint64_t start; // of the last frame's function; 0: unknown
+	bool is_named;  // set by who asks: the last frame's name is known and need not be found
 };
 
 struct symbol_provider {

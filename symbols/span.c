@@ -2,6 +2,8 @@
 
 #include <stdbool.h>
 
+enum { FEW = 48 };
+
 void span_add(struct span_table *table, uint64_t lo, uint64_t hi, uint32_t value)
 {
 	if (hi > lo)
@@ -40,14 +42,30 @@ static void close_until(struct span_table *table, const uint32_t *open, size_t *
 	}
 }
 
+static void sort(struct span_range *ranges, size_t count)
+{
+	size_t i = 1;
+	while (i < count && compare(&ranges[i - 1], &ranges[i]) <= 0)
+		i++;
+	if (i >= count)
+		return;
+	if (count > FEW) {
+		qsort(ranges, count, sizeof(*ranges), compare);
+		return;
+	}
+	for (; i < count; i++) { // by insertion: cheaper than calls, and ranges mostly come in order
+		struct span_range moved = ranges[i];
+		size_t to = i;
+		for (; to > 0 && compare(&ranges[to - 1], &moved) > 0; to--)
+			ranges[to] = ranges[to - 1];
+		ranges[to] = moved;
+	}
+}
+
 void span_finish(struct span_table *table)
 {
 	size_t count = table->ranges.count, depth = 0;
-	bool sorted = true;
-	for (size_t i = 1; i < count && sorted; i++)
-		sorted = compare(&table->ranges.data[i - 1], &table->ranges.data[i]) <= 0;
-	if (!sorted)
-		qsort(table->ranges.data, count, sizeof(table->ranges.data[0]), compare);
+	sort(table->ranges.data, count);
 	uint32_t *open = mem_resize(NULL, count + 1, sizeof(*open));
 	vec_reserve(&table->spans, count + count / 4 + 1);
 	for (size_t i = 0; i < count; i++) {

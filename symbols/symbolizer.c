@@ -15,7 +15,7 @@
 #include "symbols/module.h"
 #include "symbols/provider.h"
 
-enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32, ALIASES_LIMIT = 64 };
+enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32, ALIASES_LIMIT = 64, RECENT = 512 };
 
 struct opened {
 	bool is_tried, is_good;
@@ -29,6 +29,10 @@ struct entry { // an image and what is known of its addresses
 	VEC(struct symbol_result *) results;
 };
 
+struct recent { // a provider's string, and what it became here
+	const char *from, *to;
+};
+
 struct symbolizer {
 	struct symbolizer_options options; // strings and lists are copies in the arena
 	struct arena arena;
@@ -39,6 +43,7 @@ struct symbolizer {
 	const struct symbol_provider *providers[PROVIDERS_LIMIT]; // by order
 	size_t provider_count;
 	bool symbols_only; // time is up
+	struct recent files[RECENT], linkages[RECENT]; // providers' strings do not move while the symbolizer lives; by their addresses
 	// Addresses are asked in order, so one symbol is met many times in a row.
 	struct {
 		const char *name, *shown, *linkage;
@@ -193,11 +198,29 @@ static const char *shown(struct symbolizer *s, const char *linkage, size_t lengt
 	return s->demangled.data[id];
 }
 
+static struct recent *recent_of(struct recent *table, const char *from)
+{
+	return &table[hash_u64((uintptr_t)from) % RECENT];
+}
+
 static const char *source_name(struct symbolizer *s, const struct symbol_source *source)
 {
-	if (source->linkage_name != NULL)
-		return shown(s, source->linkage_name, strlen(source->linkage_name));
-	return source->name != NULL ? kept(s, source->name, strlen(source->name)) : NULL;
+	if (source->linkage_name == NULL)
+		return source->name != NULL ? kept(s, source->name, strlen(source->name)) : NULL;
+	struct recent *recent = recent_of(s->linkages, source->linkage_name);
+	if (recent->from != source->linkage_name)
+		*recent = (struct recent){ source->linkage_name, shown(s, source->linkage_name, strlen(source->linkage_name)) };
+	return recent->to;
+}
+
+static const char *source_file(struct symbolizer *s, const struct symbol_source *source)
+{
+	if (source->file == NULL || s->options.no_lines)
+		return NULL;
+	struct recent *recent = recent_of(s->files, source->file);
+	if (recent->from != source->file)
+		*recent = (struct recent){ source->file, kept(s, source->file, strlen(source->file)) };
+	return recent->to;
 }
 
 // ---------------------------------------------------------------- several functions at one address
@@ -258,7 +281,7 @@ static void remember(struct symbolizer *s, struct entry *entry, size_t p, const 
 	s->last.start = hit->start;
 	s->last.entry = entry;
 	s->last.linkage = kept(s, hit->name, hit->length);
-	s->last.shown = shown(s, hit->name, hit->length);
+	s->last.shown = s->options.demangle && hit->length > 0 && hit->name[0] == '_' ? shown(s, hit->name, hit->length) : s->last.linkage;
 	s->last.aliases = NULL;
 	s->last.alias_count = 0;
 	if (hit->has_aliases && s->providers[p]->alias != NULL)
@@ -331,18 +354,17 @@ static void compose(struct symbolizer *s, struct symbol_result *result, const st
 	struct symbol_frame *frames = arena_alloc(&s->arena, result->count * sizeof(*frames));
 	for (size_t i = 0; from + i < chain->count; i++) {
 		const struct symbol_source *source = &chain->frames[from + i];
-		frames[i].name = source_name(s, source);
+		bool is_named = i + 1 == result->count && hit->name != NULL;
+		frames[i].name = is_named ? s->last.shown : source_name(s, source);
 		frames[i].is_inlined = i + 1 < result->count;
 		if (frames[i].name == NULL && frames[i].is_inlined)
 			frames[i].name = "[inlined]";
-		if (source->file != NULL && !s->options.no_lines) {
-			frames[i].file = kept(s, source->file, strlen(source->file));
-			frames[i].line = source->line;
-		}
+		frames[i].file = source_file(s, source);
+		frames[i].line = frames[i].file != NULL ? source->line : 0;
 	}
 	if (from > 0 && !s->options.no_lines) { // without inlines: the line where the code comes from, as line tables say
 		const struct symbol_source *leaf = &chain->frames[0];
-		frames[0].file = leaf->file != NULL ? kept(s, leaf->file, strlen(leaf->file)) : NULL;
+		frames[0].file = source_file(s, leaf);
 		frames[0].line = leaf->line;
 	}
 	if (hit->name != NULL) {
@@ -365,6 +387,7 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 	symbol_module_open(&entry->module);
 	bool has_addr = entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, image_addr, &addr);
 	bool found = has_addr && find_symbol(s, entry, addr, &hit);
+	chain.is_named = hit.name != NULL;
 	if (has_addr && !hit.is_stub && find_chain(s, entry, addr, &chain) && !found) {
 		const struct symbol_source *last = &chain.frames[chain.count - 1];
 		hit.start = chain.start;
