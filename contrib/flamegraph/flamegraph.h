@@ -1,7 +1,8 @@
 // Folded stacks in, a flame graph out: one self-contained SVG or HTML file. Knows nothing but the folded format.
 //
-// Folded: one stack a line, root first, "a;b;c 12". Marks it understands at the end of a frame's name: "_[k]" kernel, "_[i]" inlined;
-// and whole frames in brackets ("[truncated]", "[unwind failed]", "[unknown]") as places where knowledge ends.
+// Folded: one stack a line, root first, "a;b;c 12". Marks it understands at the end of a frame's name: "_[k]" kernel, "_[i]" inlined, "_[j]" JIT;
+// in comparisons "_[+1]" to "_[+3]" slower, "_[-1]" to "_[-3]" faster, by how sure that is, "_[+?]" and "_[-?]" in these runs only; and whole
+// frames in brackets ("[truncated]", "[unwind failed]", "[unknown]") as places where knowledge ends.
 #ifndef FLAMEGRAPH_H
 #define FLAMEGRAPH_H
 
@@ -23,6 +24,7 @@ struct flamegraph_options {
 	bool inverted;        // roots at the top
 	bool reverse;         // merge from the leaf
 	enum flamegraph_colors colors;
+	bool is_comparison;   // coloured by the marks of change, gray where there is none
 };
 
 enum { FLAMEGRAPH_LEAST_WIDTH = 200, FLAMEGRAPH_MOST_WIDTH = 20000 };

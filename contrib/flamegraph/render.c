@@ -1,11 +1,13 @@
 // The picture. Positions, labels and colours are complete without the script, which only moves what is there.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/escape.h"
 #include "flamegraph.h"
-#include "sha256.h"
+#include "marks.h"
+#include "page.h"
 #include "tree.h"
 
 enum { PITCH = 18, MARGIN = 12, HUES = 16, FALLBACK_WIDTH = 1200 };
@@ -16,13 +18,11 @@ enum { PITCH = 18, MARGIN = 12, HUES = 16, FALLBACK_WIDTH = 1200 };
 extern const char asset_flamegraph_css[], asset_flamegraph_js[];
 extern const size_t asset_flamegraph_css_size, asset_flamegraph_js_size;
 
-enum kind { KIND_USER, KIND_INLINED, KIND_KERNEL, KIND_END, KIND_MERGED };
-
 struct palette { double from_hue, to_hue, saturation, lightness; };
-static const struct palette palettes[FLAMEGRAPH_COLORS][3] = { // user, inlined, kernel
-	{ { 14, 48, 0.86, 0.64 }, { 18, 52, 0.80, 0.80 }, { 200, 226, 0.62, 0.70 } },
-	{ { 158, 200, 0.48, 0.60 }, { 160, 200, 0.48, 0.78 }, { 258, 290, 0.52, 0.76 } },
-	{ { 30, 30, 0.03, 0.76 }, { 30, 30, 0.03, 0.88 }, { 215, 215, 0.10, 0.66 } },
+static const struct palette palettes[FLAMEGRAPH_COLORS][4] = { // user, inlined, kernel, JIT
+	{ { 14, 48, 0.86, 0.64 }, { 18, 52, 0.80, 0.80 }, { 200, 226, 0.62, 0.70 }, { 262, 282, 0.56, 0.76 } },
+	{ { 158, 200, 0.48, 0.60 }, { 160, 200, 0.48, 0.78 }, { 258, 290, 0.52, 0.76 }, { 316, 340, 0.50, 0.76 } },
+	{ { 30, 30, 0.03, 0.76 }, { 30, 30, 0.03, 0.88 }, { 215, 215, 0.10, 0.66 }, { 270, 270, 0.08, 0.76 } },
 };
 
 bool flamegraph_colors_find(const char *name, enum flamegraph_colors *out)
@@ -43,11 +43,11 @@ static unsigned channel(double h, double s, double l, double n) // CSS Color 4, 
 	return (unsigned)lround(255 * (l - a * fmax(-1, fmin(fmin(k - 3, 9 - k), 1))));
 }
 
-static void color_rules(struct buf *out, enum flamegraph_colors colors)
+static void color_rules(struct buf *out, const struct flamegraph_options *options)
 {
-	static const char letters[] = "uik";
-	for (size_t kind = 0; kind < 3; kind++) {
-		const struct palette *p = &palettes[colors][kind];
+	static const char letters[] = "uikj";
+	for (size_t kind = 0; kind < 4; kind++) {
+		const struct palette *p = &palettes[options->colors][kind];
 		for (int i = 0; i < HUES; i++) {
 			double h = p->from_hue + (p->to_hue - p->from_hue) * i / (HUES - 1), l = p->lightness + 0.014 * (i * 7 % 5 - 2);
 			buf_printf(out, ".%c%d{fill:#%02x%02x%02x}\n", letters[kind], i, channel(h, p->saturation, l, 0), channel(h, p->saturation, l, 8),
@@ -65,21 +65,6 @@ struct picture {
 	size_t head, height; // of the title part; of everything
 	struct buf *out;
 };
-
-// A frame's kind by its marks, which are cut off the name.
-static enum kind kind_of(const char *name, size_t *length)
-{
-	if (*length > 4 && memcmp(name + *length - 4, "_[k]", 4) == 0)
-		return *length -= 4, KIND_KERNEL;
-	if (*length > 4 && memcmp(name + *length - 4, "_[i]", 4) == 0)
-		return *length -= 4, KIND_INLINED;
-	bool is_bracketed = *length > 2 && name[0] == '[' && name[*length - 1] == ']';
-	static const char *const ends[] = { "[truncated]", "[unwind failed]", "[unknown]" };
-	for (size_t i = 0; is_bracketed && i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (*length == strlen(ends[i]) && memcmp(name, ends[i], *length) == 0)
-			return KIND_END;
-	return KIND_USER;
-}
 
 // 1234567 as 1,234,567.
 static void grouped(struct buf *out, uint64_t n)
@@ -120,16 +105,18 @@ static double percent_of(uint64_t part, uint64_t whole)
 	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static void class_of(const struct picture *p, const struct flame_box *box, enum kind kind, const char *name, size_t length)
+static void class_of(const struct picture *p, const struct flame_box *box, enum mark_kind kind, int change, const char *name, size_t length)
 {
 	if (box->merged > 0)
 		buf_string(p->out, "m");
 	else if (box->depth == 0)
 		buf_string(p->out, "r");
-	else if (kind == KIND_END)
+	else if (kind == MARK_KIND_END)
 		buf_string(p->out, "t");
+	else if (p->options->is_comparison)
+		buf_printf(p->out, "c %s%d", change == 0 ? "c" : change > 0 ? "p" : "n", abs(change));
 	else
-		buf_printf(p->out, "%c %c%u", "uik"[kind], "uik"[kind], (unsigned)(hash_bytes(name, length) % HUES));
+		buf_printf(p->out, "%c %c%u", "uikj"[kind], "uikj"[kind], (unsigned)(hash_bytes(name, length) % HUES));
 }
 
 static void box_element(const struct picture *p, const struct flame_box *box, struct buf *merged_name)
@@ -138,7 +125,8 @@ static void box_element(const struct picture *p, const struct flame_box *box, st
 	uint32_t id = tree->nodes.data[box->node].name;
 	const char *name = box->depth == 0 ? "all" : intern_text(&tree->names, id);
 	size_t length = box->depth == 0 ? 3 : intern_length(&tree->names, id);
-	enum kind kind = kind_of(name, &length);
+	int change = mark_of_change(name, &length);
+	enum mark_kind kind = mark_of(name, &length);
 	if (box->merged > 0) {
 		buf_clear(merged_name);
 		buf_printf(merged_name, "(%u narrower frame%s)", box->merged, box->merged == 1 ? "" : "s");
@@ -149,7 +137,7 @@ static void box_element(const struct picture *p, const struct flame_box *box, st
 	size_t row = p->options->inverted ? box->depth : p->boxes.depth - box->depth;
 	size_t y = p->head + row * PITCH;
 	buf_string(p->out, "<g class=\"f ");
-	class_of(p, box, kind, name, length);
+	class_of(p, box, kind, change, name, length);
 	buf_printf(p->out, "\" data-s=\"%llu\" data-n=\"%llu\" data-d=\"%u\"", (unsigned long long)box->start, (unsigned long long)box->total,
 	           box->depth);
 	if (box->self > 0)
@@ -197,47 +185,67 @@ static void head(const struct picture *p)
 	buf_string(p->out, "</g>\n");
 }
 
+struct swatch { const char *class, *text; };
+
+static void swatches(const struct picture *p, const struct swatch *list, const bool *occurs, size_t count, size_t y)
+{
+	for (size_t i = 0, x = MARGIN; i < count; i++) {
+		if (!occurs[i])
+			continue;
+		buf_printf(p->out, "<rect class=\"%s\" x=\"%zu\" y=\"%zu\" width=\"10\" height=\"10\"/><text class=\"hint\" x=\"%zu\" y=\"%zu\">%s</text>\n",
+		           list[i].class, x, y - 9, x + 14, y, list[i].text);
+		x += 30 + 6 * strlen(list[i].text);
+	}
+}
+
 // What the colours and the order mean, of those that occur.
 static void legend(const struct picture *p)
 {
-	static const struct { const char *class, *text; } kinds[] = {
-		[KIND_USER] = { "u5", "user" }, [KIND_INLINED] = { "i5", "inlined" }, [KIND_KERNEL] = { "k5", "kernel" },
-		[KIND_END] = { "t", "not unwound" }, [KIND_MERGED] = { "m", "too narrow" },
+	enum { CHANGES = 4, WIDE = 760 };
+	static const struct swatch kinds[MARK_KINDS] = {
+		[MARK_KIND_USER] = { "u5", "user" }, [MARK_KIND_INLINED] = { "i5", "inlined" }, [MARK_KIND_KERNEL] = { "k5", "kernel" }, [MARK_KIND_JIT] = { "j5", "JIT" },
+		[MARK_KIND_END] = { "t", "not unwound" }, [MARK_KIND_MERGED] = { "m", "too narrow" },
 	};
-	bool occurs[KIND_MERGED + 1] = { false };
-	size_t y = p->height - 10, x = MARGIN;
+	static const struct swatch changes[2 * CHANGES + 1] = {
+		{ "p3", "slower, surest" }, { "p2", "surer" }, { "p1", "sure" }, { "p4", "slower in these runs" }, { "c0", "not distinguishable" },
+		{ "n4", "faster in these runs" }, { "n1", "sure" }, { "n2", "surer" }, { "n3", "faster, surest" },
+	};
+	static const int place[2 * CHANGES + 1] = { 5, 8, 7, 6, 4, 2, 1, 0, 3 }; // by change + 4
+	bool kind_occurs[MARK_KINDS] = { false }, change_occurs[2 * CHANGES + 1] = { false };
+	size_t y = p->height - 26;
 	for (size_t i = 1; i < p->boxes.items.count; i++) {
 		const struct flame_box *box = &p->boxes.items.data[i];
 		uint32_t id = p->tree->nodes.data[box->node].name;
 		size_t length = intern_length(&p->tree->names, id);
-		occurs[box->merged > 0 ? KIND_MERGED : kind_of(intern_text(&p->tree->names, id), &length)] = true;
+		const char *name = intern_text(&p->tree->names, id);
+		int change = mark_of_change(name, &length);
+		enum mark_kind kind = box->merged > 0 ? MARK_KIND_MERGED : mark_of(name, &length);
+		if (p->options->is_comparison && kind != MARK_KIND_MERGED && kind != MARK_KIND_END)
+			change_occurs[place[change + CHANGES]] = true;
+		else
+			kind_occurs[kind] = true;
 	}
-	for (size_t kind = 0; kind <= KIND_MERGED; kind++) {
-		if (!occurs[kind])
-			continue;
-		buf_printf(p->out, "<rect class=\"%s\" x=\"%zu\" y=\"%zu\" width=\"10\" height=\"10\"/><text class=\"hint\" x=\"%zu\" y=\"%zu\">%s</text>\n",
-		           kinds[kind].class, x, y - 9, x + 14, y, kinds[kind].text);
-		x += 30 + 6 * strlen(kinds[kind].text);
-	}
-	buf_printf(p->out, "<text class=\"hint\" x=\"%zu\" y=\"%zu\">Left to right is by name, not by time. Click zooms; / searches; arrows and Enter walk and "
-	           "zoom; Esc goes back.</text>\n", x + 6, y);
+	if (p->options->is_comparison)
+		swatches(p, changes, change_occurs, 2 * CHANGES + 1, y);
+	else
+		swatches(p, kinds, kind_occurs, MARK_KINDS, y);
+	buf_printf(p->out, "<text class=\"hint\" x=\"%d\" y=\"%zu\">Left to right is by name, not by time.%s</text>\n", MARGIN, y + 16,
+	           p->width < WIDE ? "" : " Click zooms; / searches; arrows and Enter walk and zoom; Esc goes back.");
 }
 
-static void svg(const struct picture *p, const char *style, size_t style_size, bool is_alone)
+static void svg(const struct picture *p, const char *style, size_t style_size)
 {
 	const char *title = p->options->title != NULL ? p->options->title : "Flame graph";
-	buf_printf(p->out, "<svg %sclass=\"flamegraph\" width=\"%.0f\" height=\"%zu\" viewBox=\"0 0 %.0f %zu\" data-total=\"%llu\" data-inverted=\"%d\" "
-	           "data-width=\"%u\" data-unit=\"", is_alone ? "xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" " : "", p->width, p->height,
+	buf_printf(p->out, "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" class=\"flamegraph\" width=\"%.0f\" height=\"%zu\" viewBox=\"0 0 %.0f %zu\" data-total=\"%llu\" data-inverted=\"%d\" "
+	           "data-width=\"%u\" data-unit=\"", p->width, p->height,
 	           p->width, p->height, (unsigned long long)p->tree->nodes.data[0].total, p->options->inverted, p->options->width);
 	escape_xml(p->out, unit_of(p), strlen(unit_of(p)));
 	buf_string(p->out, "\">\n");
-	if (is_alone) {
-		buf_string(p->out, "<title>");
-		escape_xml(p->out, title, strlen(title));
-		buf_string(p->out, "</title>\n<style>");
-		buf_add(p->out, style, style_size);
-		buf_string(p->out, "</style>\n");
-	}
+	buf_string(p->out, "<title>");
+	escape_xml(p->out, title, strlen(title));
+	buf_string(p->out, "</title>\n<style>");
+	buf_add(p->out, style, style_size);
+	buf_string(p->out, "</style>\n");
 	buf_printf(p->out, "<rect class=\"back\" width=\"%.0f\" height=\"%zu\"/>\n", p->width, p->height);
 	head(p);
 	struct buf merged_name = { 0 };
@@ -245,58 +253,53 @@ static void svg(const struct picture *p, const char *style, size_t style_size, b
 		box_element(p, &p->boxes.items.data[i], &merged_name);
 	buf_release(&merged_name);
 	legend(p);
-	if (is_alone) {
-		buf_string(p->out, "<script><![CDATA[");
-		buf_add(p->out, asset_flamegraph_js, asset_flamegraph_js_size);
-		buf_string(p->out, "]]></script>\n");
-	}
+	buf_string(p->out, "<script><![CDATA[");
+	buf_add(p->out, asset_flamegraph_js, asset_flamegraph_js_size);
+	buf_string(p->out, "]]></script>\n");
 	buf_string(p->out, "</svg>\n");
 }
 
-static void page(const struct picture *p, const char *style, size_t style_size)
+// Each stack of the folded text is so many samples of one thread at one time.
+static bool page_of_folded(struct flame_tree *tree, const struct flamegraph_options *options, struct buf *out, struct err *err)
 {
-	const char *title = p->options->title != NULL ? p->options->title : "Flame graph";
-	buf_string(p->out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-	           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-");
-	sha256_base64(p->out, style, style_size);
-	buf_string(p->out, "'; script-src 'sha256-");
-	sha256_base64(p->out, asset_flamegraph_js, asset_flamegraph_js_size);
-	buf_string(p->out, "'\">\n<meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\n<title>");
-	escape_xml(p->out, title, strlen(title));
-	buf_string(p->out, "</title>\n<style>");
-	buf_add(p->out, style, style_size);
-	buf_string(p->out, "</style></head>\n<body>\n");
-	svg(p, NULL, 0, false);
-	buf_string(p->out, "<script>");
-	buf_add(p->out, asset_flamegraph_js, asset_flamegraph_js_size);
-	buf_string(p->out, "</script>\n</body></html>\n");
+	struct flamegraph_page page = { .tree = *tree, .bins = 1, .has_weights = true };
+	flamegraph_page_thread(&page, "all");
+	for (uint32_t i = 0; i < tree->nodes.count; i++)
+		if (tree->nodes.data[i].self > 0)
+			vec_push(&page.samples, (struct flamegraph_sample){ .node = i, .weight = (double)tree->nodes.data[i].self });
+	page.threads.data[0].count = page.samples.count;
+	bool good = flamegraph_page_render(&page, options, out, err);
+	*tree = page.tree;
+	page.tree = (struct flame_tree){ 0 };
+	flamegraph_page_release(&page);
+	return good;
+}
+
+static void draw(struct flame_tree *tree, const struct flamegraph_options *options, struct buf *out)
+{
+	uint64_t total = tree->nodes.data[0].total;
+	struct picture p = { .options = options, .tree = tree, .width = options->width > 0 ? options->width : FALLBACK_WIDTH, .out = out };
+	p.scale = total > 0 ? (p.width - 2 * MARGIN) / (double)total : 0;
+	flame_tree_layout(tree, total > 0 ? LEAST_PX / p.scale : 0, &p.boxes);
+	p.head = 46 + 16 * line_count(options->subtitle) + 10;
+	p.height = p.head + (p.boxes.depth + 1) * PITCH + 46;
+	struct buf style = { 0 };
+	color_rules(&style, options);
+	buf_add(&style, asset_flamegraph_css, asset_flamegraph_css_size);
+	svg(&p, style.data, style.size);
+	buf_release(&style);
+	vec_release(&p.boxes.items);
 }
 
 bool flamegraph_render(const char *folded, size_t size, const struct flamegraph_options *options, struct buf *out, struct err *err)
 {
 	struct flame_tree tree;
 	flame_tree_init(&tree);
-	if (!flame_tree_add(&tree, folded, size, options->reverse, err)) {
-		flame_tree_release(&tree);
-		return false;
-	}
-	uint64_t total = tree.nodes.data[0].total;
-	struct picture p = { .options = options, .tree = &tree, .width = options->width > 0 ? options->width : FALLBACK_WIDTH, .out = out };
-	p.scale = total > 0 ? (p.width - 2 * MARGIN) / (double)total : 0;
-	flame_tree_layout(&tree, total > 0 ? LEAST_PX / p.scale : 0, &p.boxes);
-	p.head = 46 + 16 * line_count(options->subtitle) + 10;
-	p.height = p.head + (p.boxes.depth + 1) * PITCH + 30;
-	struct buf style = { 0 };
-	if (options->format == FLAMEGRAPH_HTML)
-		buf_string(&style, "body{margin:0;background:#fffdf9}\n@media (prefers-color-scheme:dark){body{background:#1a1816}}\n");
-	color_rules(&style, options->colors);
-	buf_add(&style, asset_flamegraph_css, asset_flamegraph_css_size);
-	if (options->format == FLAMEGRAPH_HTML)
-		page(&p, style.data, style.size);
-	else
-		svg(&p, style.data, style.size, true);
-	buf_release(&style);
-	vec_release(&p.boxes.items);
+	bool good = flame_tree_add(&tree, folded, size, options->reverse && options->format == FLAMEGRAPH_SVG, err);
+	if (good && options->format == FLAMEGRAPH_HTML)
+		good = page_of_folded(&tree, options, out, err);
+	else if (good)
+		draw(&tree, options, out);
 	flame_tree_release(&tree);
-	return true;
+	return good;
 }

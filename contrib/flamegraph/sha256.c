@@ -38,8 +38,9 @@ static void block(uint32_t state[8], const uint8_t *bytes)
 		state[i] += v[i];
 }
 
-static void base64(struct buf *out, const uint8_t *bytes, size_t size)
+void base64_encode(struct buf *out, const void *data, size_t size)
 {
+	const uint8_t *bytes = data;
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	for (size_t i = 0; i < size; i += 3) {
 		size_t left = size - i;
@@ -67,5 +68,5 @@ void sha256_base64(struct buf *out, const void *bytes, size_t size)
 		block(state, tail + i);
 	for (size_t i = 0; i < 32; i++)
 		digest[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
-	base64(out, digest, sizeof(digest));
+	base64_encode(out, digest, sizeof(digest));
 }

@@ -19,20 +19,18 @@ void flame_tree_release(struct flame_tree *tree)
 	hash_map_release(&tree->index);
 }
 
-static bool child(struct flame_tree *tree, uint32_t parent, const char *name, size_t length, uint32_t *out, struct err *err)
+uint32_t flame_tree_child(struct flame_tree *tree, uint32_t parent, uint32_t name)
 {
-	uint32_t id = intern_bytes(&tree->names, name, length);
-	bool is_new;
 	uint32_t next = (uint32_t)tree->nodes.count;
-	uint32_t node = *hash_map_put(&tree->index, (uint64_t)parent << 32 | id, next, &is_new);
+	if (next >= MOST_NODES)
+		return UINT32_MAX;
+	bool is_new;
+	uint32_t node = *hash_map_put(&tree->index, (uint64_t)parent << 32 | name, next, &is_new);
 	if (is_new) {
-		if (next >= MOST_NODES)
-			return err_set(err, STATUS_INPUT, "more than %d different frames", MOST_NODES);
-		struct flame_node fresh = { .parent = parent, .name = id, .depth = tree->nodes.data[parent].depth + 1 };
+		struct flame_node fresh = { .parent = parent, .name = name, .depth = tree->nodes.data[parent].depth + 1 };
 		vec_push(&tree->nodes, fresh);
 	}
-	*out = node;
-	return true;
+	return node;
 }
 
 // The count at the end of a line, and the length of the stack before it; false: not folded.
@@ -73,8 +71,9 @@ static bool add_stack(struct flame_tree *tree, const char *stack, size_t length,
 			stack = stop + 1;
 			is_more = semicolon != NULL;
 		}
-		if (!child(tree, node, name, (size_t)(stop - name), &node, err))
-			return false;
+		node = flame_tree_child(tree, node, intern_bytes(&tree->names, name, (size_t)(stop - name)));
+		if (node == UINT32_MAX)
+			return err_set(err, STATUS_INPUT, "more than %d different frames", MOST_NODES);
 		tree->nodes.data[node].total += count;
 	}
 	tree->nodes.data[node].self += count;
@@ -113,9 +112,7 @@ static int compare(const void *a, const void *b)
 	return by_name != 0 ? by_name : x->length < y->length ? -1 : x->length > y->length;
 }
 
-struct children { uint32_t *nodes; size_t *first; }; // of node n: nodes[first[n] … first[n + 1])
-
-static struct children sort_children(const struct flame_tree *tree)
+struct flame_children flame_tree_children(const struct flame_tree *tree)
 {
 	size_t count = tree->nodes.count;
 	struct order *orders = mem_zero(count, sizeof(*orders));
@@ -124,7 +121,7 @@ static struct children sort_children(const struct flame_tree *tree)
 		orders[i - 1] = (struct order){ n->parent, (uint32_t)i, intern_text(&tree->names, n->name), intern_length(&tree->names, n->name) };
 	}
 	qsort(orders, count - 1, sizeof(*orders), compare);
-	struct children c = { mem_zero(count, sizeof(*c.nodes)), mem_zero(count + 1, sizeof(*c.first)) };
+	struct flame_children c = { mem_zero(count, sizeof(*c.nodes)), mem_zero(count + 1, sizeof(*c.first)) };
 	for (size_t i = 0, node = 0; node <= count; node++) {
 		c.first[node] = i;
 		for (; i < count - 1 && orders[i].parent == node; i++)
@@ -146,7 +143,7 @@ static void push_box(struct flame_boxes *boxes, struct flame_box box)
 // Depth first with a stack of our own: recorded stacks have thousands of frames.
 void flame_tree_layout(const struct flame_tree *tree, double least, struct flame_boxes *boxes)
 {
-	struct children children = sort_children(tree);
+	struct flame_children children = flame_tree_children(tree);
 	VEC(struct cursor) path = { 0 };
 	const struct flame_node *nodes = tree->nodes.data;
 	push_box(boxes, (struct flame_box){ .total = nodes[0].total, .self = nodes[0].self });

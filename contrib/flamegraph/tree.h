@@ -31,9 +31,15 @@ struct flame_box {
 };
 struct flame_boxes { VEC(struct flame_box) items; uint32_t depth; };
 
+// Children of node n, by name: nodes[first[n] … first[n + 1]). Both arrays are the caller's to free.
+struct flame_children { uint32_t *nodes; size_t *first; };
+
 void flame_tree_init(struct flame_tree *tree);
 void flame_tree_release(struct flame_tree *tree);
 bool flame_tree_add(struct flame_tree *tree, const char *folded, size_t size, bool reverse, struct err *err);
+// The child of that name, made where there is none yet. UINT32_MAX: the tree is full.
+uint32_t flame_tree_child(struct flame_tree *tree, uint32_t parent, uint32_t name);
+struct flame_children flame_tree_children(const struct flame_tree *tree);
 // Boxes of at least `least` counts (a fraction); smaller siblings are merged into one box, itself left out when smaller.
 void flame_tree_layout(const struct flame_tree *tree, double least, struct flame_boxes *boxes);
 

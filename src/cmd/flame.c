@@ -1,22 +1,26 @@
 // perfsample flame: the recording as a flame graph.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/flame_page.h"
 #include "cmd/select.h"
 #include "contrib/flamegraph/flamegraph.h"
 #include "export/exporter.h"
 #include "report/report.h"
 
-enum { ID_OUTPUT = 1, ID_INVERTED, ID_REVERSE, ID_WIDTH, ID_COLORS, ID_TITLE, ID_EVENT, ID_DIFF };
+enum { ID_OUTPUT = 1, ID_INVERTED, ID_REVERSE, ID_WIDTH, ID_COLORS, ID_TITLE, ID_EVENT, ID_DIFF, ID_NEW, ID_WIDTHS, ID_CHILDREN };
 
 struct choices {
 	struct selection selection;
 	struct flamegraph_options graph;
 	const char *event, *output;
+	struct flame_sides sides;  // of a comparison
+	bool draws_base, by_total;
 };
 
 static bool take(void *choices, const struct option_value *value, struct err *err)
@@ -29,6 +33,12 @@ static bool take(void *choices, const struct option_value *value, struct err *er
 	case ID_REVERSE: c->graph.reverse = true; return true;
 	case ID_TITLE: c->graph.title = value->value; return true;
 	case ID_EVENT: c->event = value->value; return true;
+	case ID_DIFF: vec_push(&c->sides.base, value->value); return true;
+	case ID_NEW: vec_push(&c->sides.new_, value->value); return true;
+	case ID_CHILDREN: c->by_total = !value->negated; return true;
+	case ID_WIDTHS:
+		c->draws_base = strcmp(value->value, "base") == 0;
+		return c->draws_base || strcmp(value->value, "new") == 0 || err_set(err, STATUS_USAGE, "%s: '%s' is neither new nor base", value->spelled, value->value);
 	case ID_WIDTH:
 		if (!value_u64(value->value, FLAMEGRAPH_LEAST_WIDTH, FLAMEGRAPH_MOST_WIDTH, value->spelled, &width, err))
 			return false;
@@ -136,60 +146,133 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 	if (e->source->is_clock && !e->source->is_freq && e->source->period > 0)
 		buf_printf(out, ", one per %.4g ms", (double)e->source->period / 1e6);
 	counted(out, " \xc2\xb7 lost ", e->lost, e->taken + e->lost);
+	if (e->can_expect && e->silent > 0)
+		counted(out, ", silent ", e->silent, e->expected);
 	window_text(profile, report, out);
 	counted(out, "\nstacks complete ", (double)(e->stacks_complete + e->stacks_joined), (double)stacks);
 	if (e->stacks_truncated > 0)
 		counted(out, ", truncated ", (double)e->stacks_truncated, (double)stacks);
 	if (e->stacks_failed > 0)
 		counted(out, ", unwind failed ", (double)e->stacks_failed, (double)stacks);
+	static const char *const verdicts[] = { [VERDICT_CARE] = "CARE", [VERDICT_NO_RANKING] = "NO RANKING" };
+	bool is_first = true;
+	for (size_t i = 0; e->verdict != VERDICT_SOUND && i < e->caveats.count; i++) {
+		if (!e->caveats.data[i].is_care && e->verdict == VERDICT_CARE)
+			continue;
+		buf_printf(out, "%s%s%s", is_first ? "\n" : "; ", is_first ? verdicts[e->verdict] : "", is_first ? ": " : "");
+		buf_string(out, e->caveats.data[i].text);
+		is_first = false;
+	}
+	if (is_first && e->verdict != VERDICT_SOUND)
+		buf_printf(out, "\n%s", verdicts[e->verdict]);
 }
 
-static bool fold(const struct choices *c, const struct profile *profile, uint32_t event, struct buf *folded, struct err *err)
+// What stands behind functions' names in the folded text: their change, or what made them.
+static const char **function_marks(const struct profile *p, const struct flame_changes *changes)
 {
-	struct export_input input = {
-		.profile = profile, .filter = &c->selection.filter, .inlines = c->selection.load.inlines, .kernel_marks = true, .inline_marks = true,
-		.event = event,
-	};
-	return exporter_find("folded")->write(&input, folded, err);
+	const char **marks = mem_zero(p->functions.count + 1, sizeof(*marks));
+	for (uint32_t i = 0; i < p->functions.count; i++) {
+		if (changes != NULL)
+			marks[i] = flame_change_mark(changes, i);
+		else if (flame_is_jit(p, &p->functions.data[i]))
+			marks[i] = "_[j]";
+	}
+	return marks;
 }
 
-static bool draw(struct choices *c, const struct profile *profile, uint32_t event, struct err *err)
+static bool render(const struct choices *c, struct export_input *input, const struct report *report, const struct report_event *event,
+                   const struct flame_changes *changes, struct buf *out, struct err *err)
+{
+	if (c->graph.format == FLAMEGRAPH_HTML)
+		return flame_page_write(input, report, event, changes, &c->graph, out, err);
+	const char **marks = function_marks(input->profile, changes);
+	struct buf folded = { 0 };
+	input->kernel_marks = input->inline_marks = changes == NULL;
+	input->function_marks = marks;
+	bool good = exporter_find("folded")->write(input, &folded, err) && flamegraph_render(folded.data, folded.size, &c->graph, out, err);
+	buf_release(&folded);
+	free(marks);
+	return good;
+}
+
+static const struct report_event *event_of(const struct report *report, const struct profile_event *source)
+{
+	for (size_t i = 0; i < report->events.count; i++)
+		if (report->events.data[i].source == source)
+			return &report->events.data[i];
+	return NULL;
+}
+
+static void texts(struct choices *c, const struct profile *profile, const struct report *report, const struct report_event *event,
+                  const struct flame_changes *changes, struct buf *title, struct buf *subtitle)
+{
+	title_text(profile, title);
+	subtitle_text(profile, report, event, subtitle);
+	if (changes != NULL)
+		flame_changes_text(changes, c->draws_base, subtitle);
+	if (c->graph.title == NULL)
+		c->graph.title = buf_text(title);
+	c->graph.subtitle = buf_text(subtitle);
+	c->graph.is_comparison = changes != NULL;
+}
+
+static bool draw(struct choices *c, const struct profile *profile, uint32_t event, const struct flame_changes *changes, struct err *err)
 {
 	struct report_options options = report_defaults();
 	struct report report = { 0 };
-	struct buf folded = { 0 }, title = { 0 }, subtitle = { 0 }, out = { 0 };
+	struct buf title = { 0 }, subtitle = { 0 }, out = { 0 };
 	options.filter = c->selection.filter; // borrowed
-	bool is_done = report_build(&report, profile, &options, err) && fold(c, profile, event, &folded, err);
-	if (is_done) {
-		title_text(profile, &title);
-		for (size_t i = 0; i < report.events.count; i++)
-			if (report.events.data[i].source == &profile->events.data[event])
-				subtitle_text(profile, &report, &report.events.data[i], &subtitle);
-		if (c->graph.title == NULL)
-			c->graph.title = buf_text(&title);
-		c->graph.subtitle = buf_text(&subtitle);
-		is_done = flamegraph_render(folded.data, folded.size, &c->graph, &out, err) && output_file(c->output, out.data, out.size, err);
+	options.inlines = c->selection.load.inlines;
+	bool is_done = report_build(&report, profile, &options, err);
+	const struct report_event *e = is_done ? event_of(&report, &profile->events.data[event]) : NULL;
+	if (e != NULL) {
+		struct export_input input = { .profile = profile, .filter = &c->selection.filter, .inlines = c->selection.load.inlines, .event = event };
+		texts(c, profile, &report, e, changes, &title, &subtitle);
+		is_done = render(c, &input, &report, e, changes, &out, err) && output_file(c->output, out.data, out.size, err);
 	}
 	report_release(&report);
-	buf_release(&folded);
 	buf_release(&title);
 	buf_release(&subtitle);
 	buf_release(&out);
 	return is_done;
 }
 
+// The side that is drawn is -i's, or the first of --diff.
+static bool choose_sides(struct choices *c, struct err *err)
+{
+	if (c->sides.base.count == 0)
+		return (c->sides.new_.count == 0 && !c->draws_base && !c->by_total) ||
+		       err_set(err, STATUS_USAGE, "--new, --widths and --children belong to a comparison: give --diff BASE");
+	if (strcmp(c->selection.load.input, "-") == 0)
+		return err_set(err, STATUS_USAGE, "--diff needs files: a stream is read once");
+	VEC(const char *) all = { 0 };
+	vec_push(&all, c->selection.load.input);
+	for (size_t i = 0; i < c->sides.new_.count; i++)
+		vec_push(&all, c->sides.new_.data[i]);
+	vec_release(&c->sides.new_);
+	c->sides.new_.data = all.data;
+	c->sides.new_.count = all.count;
+	c->sides.new_.capacity = all.capacity;
+	if (c->draws_base)
+		c->selection.load.input = c->sides.base.data[0];
+	return true;
+}
+
 static bool flame(void *choices, struct profile *profile, struct err *err)
 {
 	struct choices *c = choices;
+	struct flame_changes changes = { .by_total = c->by_total };
+	bool is_diff = c->sides.base.count > 0;
 	uint32_t event;
 	c->selection.load.no_lines = true;
-	if (!choose_format(c, err) || !select_load(&c->selection, profile, err) || !select_event(profile, c->event, &event, err))
+	if (!choose_format(c, err) || !choose_sides(c, err) || !select_load(&c->selection, profile, err) || !select_event(profile, c->event, &event, err))
 		return false;
-	if (!draw(c, profile, event, err))
-		return false;
-	if (strcmp(c->output, "-") != 0)
+	bool is_done = !is_diff || flame_changes_load(&changes, &c->sides, &c->selection.load, c->event, profile, err);
+	is_done = is_done && draw(c, profile, event, is_diff ? &changes : NULL, err);
+	flame_changes_release(&changes);
+	if (is_done && strcmp(c->output, "-") != 0)
 		log_info("wrote %s", c->output);
-	return true;
+	return is_done;
 }
 
 static const struct option options[] = {
@@ -203,8 +286,11 @@ static const struct option options[] = {
 	{ 0, "width", "PIXELS", "a fixed width (default: that of the window)", 0, ID_WIDTH, NULL, NULL },
 	{ 0, "colors", "NAME", "warm (the default), cool or gray", 0, ID_COLORS, NULL, "warm|cool|gray" },
 	{ 0, "title", "TEXT", "what stands above (default: what was recorded)", 0, ID_TITLE, NULL, NULL },
-	{ 0, "diff", "OTHER", "differential flame graphs are not built yet; fold both recordings and compare those", OPTION_REFUSED, ID_DIFF, NULL,
-	  NULL },
+	{ 0, "diff", "BASE", "a differential graph: coloured by how surely a function has become slower (red) or\nfaster (blue) since BASE; repeat for several runs", 0, ID_DIFF,
+	  "Compare", "file" },
+	{ 0, "new", "FILE", "a further run of the new side, beside -i, for the comparison; repeat for several", 0, ID_NEW, NULL, "file" },
+	{ 0, "widths", "new|base", "which side is drawn (default new)", 0, ID_WIDTHS, NULL, "new|base" },
+	{ 0, "children", NULL, "colour by a function with all it calls, not by its own code", OPTION_NEGATABLE, ID_CHILDREN, NULL, NULL },
 	{ 0 },
 };
 
@@ -214,7 +300,10 @@ static int run(int argc, char **argv)
 	static const struct select_command command = {
 		.name = "flame", .options = options, .no_operands = "a recording is named with -i", .take = take, .run = flame,
 	};
-	return select_run(&command, argc, argv, &c, &c.selection);
+	int status = select_run(&command, argc, argv, &c, &c.selection);
+	vec_release(&c.sides.base);
+	vec_release(&c.sides.new_);
+	return status;
 }
 
 static const char *const usages[] = { "perfsample flame [-i FILE] [-o FILE.svg|FILE.html] [options]", NULL };

@@ -18,6 +18,7 @@ struct export_input {
 	bool color, wide;
 	bool inlines, kernel_marks, addrs, with_pid, with_tid; // folded
 	bool inline_marks;                 // folded: "_[i]" behind inlined functions, for flame graphs
+	const char *const *function_marks; // folded: by function of the profile, what stands behind its name, or NULL; for flame graphs
 	bool idle;                         // folded: samples of pid 0 too
 	bool by_period;                    // folded: counts are sums of periods, not samples
 	uint32_t event;                    // folded: index of the event whose samples are counted

@@ -117,7 +117,8 @@ static uint32_t make_label(struct folding *f, const struct stack_step *step)
 	bool is_named = function != NULL && function->is_known, is_kernel = f->input->kernel_marks && frame->is_kernel;
 	bool is_inlined = f->input->inline_marks && !is_kernel && frame->line_count > 0 && f->profile->chains.data[step->line].is_inlined;
 	uint32_t plain = is_named ? label_of_name(f, function->name) : 0;
-	if (is_named && !f->input->addrs && !is_kernel && !is_inlined)
+	const char *mark = is_named && f->input->function_marks != NULL ? f->input->function_marks[function - f->profile->functions.data] : NULL;
+	if (is_named && !f->input->addrs && !is_kernel && !is_inlined && mark == NULL)
 		return plain;
 	buf_clear(&f->text);
 	if (is_named)
@@ -128,6 +129,8 @@ static uint32_t make_label(struct folding *f, const struct stack_step *step)
 		buf_printf(&f->text, " <%llx>", (unsigned long long)step_shown_addr(f->profile, step));
 	if (is_kernel || is_inlined)
 		buf_string(&f->text, is_kernel ? "_[k]" : "_[i]");
+	else if (mark != NULL)
+		buf_string(&f->text, mark);
 	return label_of_text(f);
 }
 

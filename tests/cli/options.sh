@@ -54,9 +54,9 @@ ps fold -i
 like "$err" '-i needs a value: FILE' "a missing value"
 ps fold surplus
 like "$err" 'unexpected word surplus' "a surplus word"
-ps flame --diff other
+ps inject --itrace other
 is $status 2 "an option that is refused: status 2"
-like "$err" '--diff: not supported: .*' "with the reason"
+like "$err" '--itrace: not supported: .*' "with the reason"
 
 ps fold -q -i "$fixtures/small.data"
 is "$status/$err" "0/" "-q is silent"
