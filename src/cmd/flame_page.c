@@ -152,7 +152,7 @@ static bool add_samples(struct making *m, const struct report *report, const str
 		flamegraph_page_thread(&m->page, buf_text(&name));
 		m->page.threads.data[t].count = thread->count;
 		for (size_t i = 0; i < thread->count && good; i++) {
-			const struct profile_sample *s = &p->samples.data[threads.samples.data[thread->first + i]];
+			const struct profile_sample sample = samples_at(&p->samples, threads.samples.data[thread->first + i]), *s = &sample;
 			uint32_t node = node_of(m, s);
 			double bin = span > 0 && s->time_ns > report->from_ns ? (double)(s->time_ns - report->from_ns) * m->page.bins / span : 0;
 			vec_push(&m->page.samples, (struct flamegraph_sample){ .node = node, .weight = tally_weight(&tally, s),
