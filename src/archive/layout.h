@@ -2,6 +2,8 @@
 //
 //   PATH/BUILDID/elf       the file that ran; PATH is where it was, without its first '/'
 //   PATH/BUILDID/debug     its debug file
+//   PATH/BUILDID/elf.dwp   the package with its split DWARF; or PATH/BUILDID/NAME.dwo, at the name that the compiler gave: ours, found as what
+//                          stands beside the program (symbols/split_file.h, and libdw's search)
 //   .build-id/xx/yyyy…     a link to ../../PATH/BUILDID, xx being the first two digits of the build ID
 #ifndef PERFSAMPLE_ARCHIVE_LAYOUT_H
 #define PERFSAMPLE_ARCHIVE_LAYOUT_H

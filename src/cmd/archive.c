@@ -16,6 +16,7 @@
 #include "proc/dso.h"
 #include "symbols/debug_file.h"
 #include "symbols/jitdump.h"
+#include "symbols/split_file.h"
 
 enum { ID_OUTPUT = 1, ID_UNPACK, ID_INTO };
 
@@ -43,9 +44,22 @@ struct packing {
 	struct symbolizer *symbolizer;
 	struct hash_map packed; // hashes of members' names
 	uint64_t files, debug_files, bytes, missing;
+	struct err *err;        // of the split files at hand, and whose they are
+	const char *path;
+	const struct build_id *id;
 };
 
 // ---------------------------------------------------------------- packing
+
+static bool add_file(struct packing *p, const char *name, const struct image *image, struct err *err)
+{
+	bool is_new;
+	hash_map_put(&p->packed, hash_bytes(name, strlen(name)), 1, &is_new);
+	if (!is_new)
+		return true;
+	p->bytes += image->size;
+	return tar_add_file(p->tar, name, image->data, image->size, err);
+}
 
 static bool add_image(struct packing *p, const char *path, const struct image *image, const struct build_id *id, const char *kind, struct err *err)
 {
@@ -55,11 +69,7 @@ static bool add_image(struct packing *p, const char *path, const struct image *i
 		log_warn("archive: %s is left out: its path would lead out of the archive's folder", path);
 		return true;
 	}
-	hash_map_put(&p->packed, hash_bytes(name, strlen(name)), 1, &is_new);
-	if (is_new) {
-		good = tar_add_file(p->tar, name, image->data, image->size, err);
-		p->bytes += image->size;
-	}
+	good = add_file(p, name, image, err);
 	free(name);
 	char *link = layout_link(id), *target = layout_link_target(path, id);
 	hash_map_put(&p->packed, hash_bytes(link, strlen(link)), 1, &is_new);
@@ -70,18 +80,55 @@ static bool add_image(struct packing *p, const char *path, const struct image *i
 	return good;
 }
 
-static bool add_debug_file(struct packing *p, const char *path, const char *debug_path, const struct build_id *id, struct err *err)
+// A .dwo file below the program's folder in the archive, the package as elf.dwp: where readers look for them beside the program.
+static bool add_split_file(void *context, const char *name, const struct image *file)
 {
-	struct image *debug, *alt;
-	struct build_id alt_id;
-	if (!image_open_path(&debug, debug_path, NULL))
-		return true; // gone since it was found
-	bool good = add_image(p, path, debug, id, "debug", err);
-	alt = good ? debug_file_find_alt(p->where, debug, &alt_id) : NULL; // dwz: what several debug files have in common
-	if (alt != NULL)
-		good = add_image(p, alt->path, alt, &alt->build_id, "debug", err);
+	struct packing *p = context;
+	char *whole = name == NULL || layout_is_inside(name) ? layout_file(p->path, p->id, name != NULL ? name : "elf.dwp") : NULL;
+	if (whole == NULL) {
+		log_warn("archive: %s of %s is left out: its path would lead out of the archive's folder", name != NULL ? name : "a package", p->path);
+		return true;
+	}
+	bool good = add_file(p, whole, file, p->err);
 	p->debug_files++;
+	free(whole);
+	return good;
+}
+
+static bool add_split_files(struct packing *p, const char *path, struct image *image, struct image *debug, struct err *err)
+{
+	size_t lost = 0;
+	p->path = path;
+	p->id = &image->build_id;
+	p->err = err;
+	bool good = split_files_each(p->where, image, debug, add_split_file, p, &lost);
+	if (lost > 0)
+		log_warn("archive: %zu .dwo files of %s are not here: its lines will be missing there too", lost, path);
+	return good;
+}
+
+// What several debug files have in common (dwz).
+static bool add_alt_file(struct packing *p, const struct image *debug, struct err *err)
+{
+	struct build_id id;
+	struct image *alt = debug_file_find_alt(p->where, debug, &id);
+	bool good = alt == NULL || add_image(p, alt->path, alt, &alt->build_id, "debug", err);
+	p->debug_files += alt != NULL;
+	if (alt == NULL && id.size > 0)
+		log_warn("archive: the file that %s shares its debug information with (dwz) is not here", debug->path);
 	image_release(alt);
+	return good;
+}
+
+// Everything that tells of an image's code but the image itself.
+static bool add_debug_files(struct packing *p, const char *path, struct image *image, const char *debug_path, struct err *err)
+{
+	struct image *debug = NULL;
+	if (debug_path != NULL && !image_open_path(&debug, debug_path, NULL))
+		debug = NULL; // gone since it was found
+	bool good = debug == NULL || add_image(p, path, debug, &image->build_id, "debug", err);
+	p->debug_files += debug != NULL;
+	good = good && add_alt_file(p, debug != NULL ? debug : image, err) && add_split_files(p, path, image, debug, err);
 	image_release(debug);
 	return good;
 }
@@ -101,9 +148,7 @@ static bool add_dso(struct packing *p, const struct profile *profile, const stru
 		p->missing++;
 		return true;
 	}
-	bool good = add_image(p, path, image, &image->build_id, "elf", err);
-	if (good && status.debug_file != NULL)
-		good = add_debug_file(p, path, status.debug_file, &image->build_id, err);
+	bool good = add_image(p, path, image, &image->build_id, "elf", err) && add_debug_files(p, path, image, status.debug_file, err);
 	p->files++;
 	image_release(image);
 	return good;

@@ -1,13 +1,13 @@
 // Inline chains, files and lines from the DWARF of a file or of its debug file.
 #include <elf.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "symbols/debug_file.h"
 #include "symbols/dwarf.h"
 #include "symbols/module.h"
 #include "symbols/section_cache.h"
+#include "symbols/split_file.h"
 
 struct source {
 	struct dwarf *dwarf;
@@ -29,45 +29,12 @@ static struct image *find_alt(void *context)
 	return alt != NULL ? alt : symbol_module_fetch(module, &id, DEBUGINFOD_DEBUG_FILE);
 }
 
-// PROGRAM.dwp beside the program or beside its debug file (PROGRAM.debug.dwp).
-static struct image *find_package(const struct symbol_module *module)
-{
-	const struct image *const besides[] = { module->image, module->debug };
-	struct image *image = NULL;
-	for (size_t i = 0; i < sizeof(besides) / sizeof(besides[0]) && image == NULL; i++) {
-		if (besides[i] == NULL)
-			continue;
-		char *path = mem_printf("%s.dwp", besides[i]->path);
-		if (!image_open_path(&image, path, NULL))
-			image = NULL;
-		free(path);
-	}
-	return image;
-}
-
-// A .dwo file where the compiler wrote it, or beside the program.
 static struct image *find_split(void *context, const char *comp_dir, const char *name)
 {
 	const struct symbol_module *module = context;
-	struct image *image = NULL;
 	if (!module->options->use_host_files)
 		return NULL;
-	if (name == NULL)
-		return find_package(module);
-	const char *symfs = module->options->symfs != NULL ? module->options->symfs : "";
-	bool is_absolute = name[0] == '/' || comp_dir == NULL;
-	char *path = is_absolute ? mem_printf("%s%s", symfs, name) : mem_printf("%s%s/%s", symfs, comp_dir, name);
-	if (!image_open_path(&image, path, NULL))
-		image = NULL;
-	free(path);
-	const char *slash = strrchr(module->image->path, '/'), *base = strrchr(name, '/');
-	if (image == NULL && slash != NULL) {
-		path = mem_printf("%.*s/%s", (int)(slash - module->image->path), module->image->path, base != NULL ? base + 1 : name);
-		if (!image_open_path(&image, path, NULL))
-			image = NULL;
-		free(path);
-	}
-	return image;
+	return name == NULL ? split_file_package(module->image, module->debug) : split_file_find(module->options, module->image, comp_dir, name);
 }
 
 static struct dwarf *open_image(const struct symbol_module *module, struct image *image, const struct dwarf_files *files, bool with_lines)

@@ -95,6 +95,11 @@ tar xf hot.data.tar.gz -C home/.debug
 is "$(cd moved && find . | sort)" "$(cd home/.debug && find . | sort)" "tar unpacks the same"
 if command -v perf >/dev/null && perf version >/dev/null 2>&1; then # Debian's perf is a script that may find no binary
 	like "$(perf --buildid-dir "$work/home/.debug" report -i hot.data --stdio --no-children 2>/dev/null)" work_in_the_archive "perf finds it there"
+	mkdir -p other_home/.debug
+	tar xf hot.data.tar.gz -C other_home/.debug
+	rm -rf home/.debug
+	like "$(HOME=$work/other_home perf report -i hot.data --stdio --no-children 2>/dev/null)" work_in_the_archive "perf report, HOME elsewhere"
+	like "$(HOME=$work/other_home perf script -i hot.data -F ip,sym 2>/dev/null)" work_in_the_archive "perf script, HOME elsewhere"
 else
 	skip "no perf" "perf finds it there"
 fi
@@ -119,4 +124,78 @@ ok "$(cmp -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" elsewhere/hot; echo $
 "$perfsample" record --save-images -o saved2.data -- elsewhere/hot 2>record.err
 ok $? "another time"
 like "$(cat record.err)" 'kept [0-9]+ binaries.* [1-9][0-9]* were there' "what is there is kept once"
+
+# Split DWARF and dwz: what the debug information is spread over goes along, and is found where it is unpacked.
+lines() { "$perfsample" report -i "$1" --format tsv -s symbol,srcline 2>/dev/null; }
+rm -rf home/.debug
+mkdir -p split/sub && cd split || exit 1
+cat >main.c <<'C'
+void work_in_a_unit_of_its_own(unsigned long n);
+int main(void) { work_in_a_unit_of_its_own(150000000); return 0; }
+C
+cat >sub/work.c <<'C'
+static volatile unsigned long sink;
+static inline __attribute__((always_inline)) unsigned long inlined_in_the_dwo(unsigned long i) { return i * i + 1; }
+__attribute__((noinline)) void work_in_a_unit_of_its_own(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += inlined_in_the_dwo(i); }
+C
+"$CC" -O1 -g -gsplit-dwarf -c -o main.o main.c && "$CC" -O1 -g -gsplit-dwarf -c -o sub/work.o sub/work.c &&
+	"$CC" -Wl,--build-id -o prog main.o sub/work.o
+"$perfsample" record -q --no-symbols -o prog.data -- ./prog 2>record.err
+ps archive -i prog.data -o prog.tar
+like "$(tar tf prog.tar)" "/split/prog/[0-9a-f]+/sub/work\.dwo\$" "a .dwo file is packed"
+like "$(tar tf prog.tar)" "/split/prog/[0-9a-f]+/main\.dwo\$" "and the other"
+rm -rf prog sub ./*.dwo
+unlike "$(lines prog.data)" inlined_in_the_dwo "without the files there is no inlined function"
+"$perfsample" archive --unpack prog.tar 2>/dev/null
+like "$(lines prog.data)" 'inlined_in_the_dwo.*work\.c:2' "from the archive there is, and its line"
+if command -v llvm-dwp >/dev/null || command -v dwp >/dev/null; then
+	rm -rf ../home/.debug && mkdir sub
+	cat >one.c <<'C'
+static volatile unsigned long sink;
+static inline __attribute__((always_inline)) unsigned long inlined_in_the_package(unsigned long i) { return i * i + 1; }
+int main(void) { for (unsigned long i = 0; i < 150000000; i++) sink += inlined_in_the_package(i); return 0; }
+C
+	"$CC" -O1 -gdwarf-4 -gsplit-dwarf -c -o one.o one.c && "$CC" -Wl,--build-id -o one one.o
+	if dwp -e one -o one.dwp 2>/dev/null || llvm-dwp -e one -o one.dwp 2>/dev/null; then
+		rm -f ./*.dwo
+		"$perfsample" record -q --no-symbols -o one.data -- ./one 2>record.err
+		"$perfsample" archive -i one.data -o one.tar 2>/dev/null
+		like "$(tar tf one.tar)" "/split/one/[0-9a-f]+/elf\.dwp\$" "a .dwp package is packed"
+		rm -f one one.dwp
+		"$perfsample" archive --unpack one.tar 2>/dev/null
+		like "$(lines one.data)" 'inlined_in_the_package.*one\.c:2' "and read from the archive"
+	else
+		skip "dwp makes no package here" "a .dwp package is packed"
+	fi
+else
+	skip "no dwp" "a .dwp package is packed"
+fi
+cd .. || exit 1
+if command -v dwz >/dev/null; then
+	rm -rf home/.debug
+	mkdir -p shared && cd shared || exit 1
+	{ # an abstract function with a type of its own that both have: it moves into the shared file
+		for ((i = 0; i < 200; i++)); do echo "struct shared_$i { int member_$i; struct shared_$i *next_$i; };"; done
+		echo 'static inline __attribute__((always_inline)) unsigned long inlined_and_shared(unsigned long i)'
+		echo '{ struct shared_7 *unused = 0; for (int k = 0; k < 8; k++) i = i * 1234567 + (i >> 3) / 7; return i + (unused != 0); }'
+	} >shared.h
+	for name in first second; do
+		printf '#include "shared.h"\nstatic volatile unsigned long sink;\nint main(void) { for (unsigned long i = 0; i < 15000000; i++) sink += inlined_and_shared(i); return 0; }\n' >$name.c
+		"$CC" -O1 -g -gdwarf-4 -fno-eliminate-unused-debug-types -Wl,--build-id -o $name $name.c
+	done
+	if dwz -m common.dwz first second 2>/dev/null && readelf -S first | grep -q gnu_debugaltlink; then
+		"$perfsample" record -q --no-symbols -o first.data -- ./first 2>record.err
+		like "$(lines first.data)" 'inlined_and_shared' "dwz: a name in the shared file"
+		"$perfsample" archive -i first.data -o first.tar 2>/dev/null
+		like "$(tar tf first.tar)" "/shared/common\.dwz/[0-9a-f]+/debug\$" "the shared file is packed"
+		rm -f first common.dwz
+		"$perfsample" archive --unpack first.tar 2>/dev/null
+		like "$(lines first.data)" 'inlined_and_shared.*shared\.h:[0-9]' "and read from the archive"
+	else
+		skip "dwz found nothing to share" "dwz: a name in the shared file"
+	fi
+	cd .. || exit 1
+else
+	skip "no dwz" "dwz: a name in the shared file"
+fi
 done_testing
