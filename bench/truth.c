@@ -13,8 +13,8 @@
 // Shares are .50, .30, .15 and .05 of the CPU seconds. OUT gets a JSON object; default standard output.
 //
 // Time counts as a function's when two readings of the counter in it lie within 30 us. Longer gaps are the kernel's or the hypervisor's: nobody's. The
-// deadlines of a stay move on by them; those of a loop only by gaps above 200 us, which are preemption: a sampling clock runs on through interrupts,
-// its own among them, and a loop that was put off by each would never be in step with it.
+// deadlines of a stay move on by them. Those of a loop move on by what the program's CPU clock says it was not running: a sampling clock runs on through
+// interrupts, its own among them, and a loop that was put off by each would never be in step with it.
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -27,13 +27,14 @@
 #include <unistd.h>
 
 enum { FUNCTIONS = 4, D = 3 };
-static const double GAP_S = 30e-6, PREEMPTED_S = 200e-6;
+static const double GAP_S = 30e-6;
 
 // One for each function, written by it alone while it spins.
 struct stay { uint64_t ticks, gap_ticks, gaps, moved; };
-struct limits { uint64_t gap, moves; }; // ticks: longer steps of the counter are gaps; still longer ones move the deadline on
+// `ahead`: by how many ticks the counter was ahead of the CPU clock when that was last read; `hz` 0: gaps move deadlines on whole.
+struct clock { uint64_t gap; double hz, ahead; };
 // `end`: counter at which the stay ends. Returns the counter when it left.
-typedef uint64_t spin_function(uint64_t last, uint64_t end, struct limits limits, struct stay *stay);
+typedef uint64_t spin_function(uint64_t last, uint64_t end, struct clock *clock, struct stay *stay);
 
 static inline __attribute__((always_inline)) uint64_t counter(void)
 {
@@ -50,13 +51,32 @@ static inline __attribute__((always_inline)) uint64_t counter(void)
 #endif
 }
 
+static double cpu_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// How far a gap of so many ticks moves deadlines on.
+static __attribute__((noinline)) uint64_t not_running(struct clock *clock, uint64_t passed)
+{
+	if (!(clock->hz > 0))
+		return passed;
+	double ahead = (double)counter() - cpu_seconds() * clock->hz, moved = ahead - clock->ahead;
+	if (moved <= 0)
+		return 0;
+	clock->ahead += (double)(uint64_t)moved;
+	return (uint64_t)moved;
+}
+
 #define SPIN(name) \
-	__attribute__((noinline, noclone, aligned(4096))) static uint64_t name(uint64_t last, uint64_t end, struct limits limits, struct stay *stay) \
+	__attribute__((noinline, noclone, aligned(4096))) static uint64_t name(uint64_t last, uint64_t end, struct clock *clock, struct stay *stay) \
 	{ \
 		while (last < end) { \
 			uint64_t now = counter(), passed = now - last; \
-			if (passed > limits.gap) { \
-				uint64_t moved = passed > limits.moves ? passed : 0; \
+			if (passed > clock->gap) { \
+				uint64_t moved = not_running(clock, passed); \
 				stay->gap_ticks += passed; \
 				stay->gaps++; \
 				stay->moved += moved; \
@@ -86,7 +106,8 @@ static const double shares[FUNCTIONS] = { 0.50, 0.30, 0.15, 0.05 };
 
 struct truth {
 	double hz;                       // of the counter
-	uint64_t gap, random;            // ticks of the least gap
+	struct clock clock;
+	uint64_t random;
 	struct stay stays[FUNCTIONS];
 	uint64_t visits[FUNCTIONS];
 	int before;                      // function that ran last, -1: none
@@ -122,7 +143,7 @@ static void stay_in(struct truth *t, int f, double seconds)
 	t->visits[f] += t->before != f;
 	t->before = f;
 	t->now = counter();
-	t->now = spins[f](t->now, t->now + ticks, (struct limits){ t->gap, t->gap }, &t->stays[f]);
+	t->now = spins[f](t->now, t->now + ticks, &t->clock, &t->stays[f]);
 	uint64_t spent = t->stays[f].ticks - before;
 	t->left = spent < t->left ? t->left - spent : 0;
 	t->owed = spent > ticks ? (double)(spent - ticks) : 0;
@@ -169,8 +190,9 @@ static void burst(struct truth *t)
 // The time between the stays is the loop's too: the places are kept by the counter, and what a stay came late is not made up twice.
 static void loop(struct truth *t, double cycle_s)
 {
-	struct limits limits = { t->gap, (uint64_t)(PREEMPTED_S * t->hz) };
 	double cycle = cycle_s * t->hz, base = (double)counter() - uniform(&t->random) * cycle, shifted = 0;
+	t->clock.hz = t->hz;
+	t->clock.ahead = (double)counter() - cpu_seconds() * t->hz;
 	for (uint64_t round = 0; t->left > 0; round++) {
 		double end = base + (double)round * cycle;
 		for (int f = 0; f < FUNCTIONS && t->left > 0; f++) {
@@ -179,15 +201,14 @@ static void loop(struct truth *t, double cycle_s)
 			if (until <= from)
 				continue;
 			t->visits[f]++;
-			spins[f](from, until, limits, &t->stays[f]);
+			spins[f](from, until, &t->clock, &t->stays[f]);
 			shifted += (double)(t->stays[f].moved - moved);
 			ticks = t->stays[f].ticks - ticks;
 			t->left = ticks < t->left ? t->left - ticks : 0;
 		}
 		// Preempted between two stays: the loop goes on from where it was, as in them.
-		double late = (double)counter() - (end + shifted);
-		if (late > (double)limits.moves)
-			shifted += late;
+		if ((double)counter() - (end + shifted) > (double)t->clock.gap)
+			shifted += (double)not_running(&t->clock, 0);
 	}
 }
 
@@ -288,7 +309,7 @@ int main(int argc, char **argv)
 	struct truth t = { .hz = counter_hz(), .before = -1 };
 	if (getrandom(&t.random, sizeof(t.random), 0) != sizeof(t.random))
 		return 1;
-	t.gap = (uint64_t)(GAP_S * t.hz);
+	t.clock.gap = (uint64_t)(GAP_S * t.hz);
 	t.left = (uint64_t)(seconds * t.hz);
 	if (!run(&t, argv[1])) {
 		fprintf(stderr, "truth: no schedule '%s'\n", argv[1]);
