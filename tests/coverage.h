@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "report/diff.h"
+#include "report/plan.h"
 #include "report/trials.h"
 #include "tests/synthetic.h"
 
@@ -54,17 +55,18 @@ static void coverage_start(struct coverage_program *c, double seconds)
 		c->stacks[f] = syn_stack(&c->profile, syn_function(&c->profile, coverage_names[f], "app"), PROFILE_NONE);
 }
 
-// Renewal: stays in a function for exponential times, the next one drawn by share; sampled every `period_s`.
-static void coverage_renewal(struct coverage_program *c, struct coverage_random *r, double seconds, double dwell_s, double period_s)
+// Renewal: stays in a function for exponential times, the next one drawn by share; sampled every `period_s`. D stays `d_factor` times as long.
+static void coverage_changed(struct coverage_program *c, struct coverage_random *r, double seconds, double dwell_s, double period_s, double d_factor)
 {
 	coverage_start(c, seconds);
 	double at = 0, next = period_s * coverage_uniform(r);
 	int last = -1;
 	while (at < seconds) {
-		double u = coverage_uniform(r), end = fmin(seconds, at - dwell_s * log(coverage_uniform(r)));
+		double u = coverage_uniform(r), stay_s = -dwell_s * log(coverage_uniform(r));
 		int f = 0;
 		for (double sum = coverage_shares[0]; u > sum && f + 1 < COVERAGE_FUNCTIONS; sum += coverage_shares[f])
 			f++;
+		double end = fmin(seconds, at + stay_s * (f == COVERAGE_FUNCTIONS - 1 ? d_factor : 1));
 		c->truth[f] += (end - at) / seconds;
 		c->visits[f] += f != last;
 		last = f;
@@ -73,6 +75,11 @@ static void coverage_renewal(struct coverage_program *c, struct coverage_random 
 		at = end;
 	}
 	syn_account(&c->profile, 0, 0);
+}
+
+static void coverage_renewal(struct coverage_program *c, struct coverage_random *r, double seconds, double dwell_s, double period_s)
+{
+	coverage_changed(c, r, seconds, dwell_s, period_s, 1);
 }
 
 // A loop of `cycle_s`, its functions at fixed places in it, from a random phase.
@@ -150,31 +157,42 @@ __attribute__((unused)) static struct coverage_result coverage_run(double dwell_
 
 // ---------------------------------------------------------------- 7: comparing
 
-static struct digest coverage_digest(struct coverage_random *r, double factor, uint64_t at)
+static const double COVERAGE_DIFF_DWELL_S = 0.002;
+
+// A run of work that takes `seconds` when D is as it was.
+static struct digest coverage_digest(struct coverage_random *r, double factor, double seconds, uint64_t at)
 {
 	struct coverage_program c;
 	struct digest d;
 	struct err err = { 0 };
 	static const struct digest_options options = { .confidence = 0.95 };
-	coverage_renewal(&c, r, 10, 0.002, SYN_PERIOD_NS / 1e9);
+	coverage_changed(&c, r, seconds * (1 + coverage_shares[3] * (factor - 1)), COVERAGE_DIFF_DWELL_S, SYN_PERIOD_NS / 1e9, factor);
 	c.profile.meta.start_wall_ns = at;
 	if (!digest_build(&d, &c.profile, "simulated", &options, &err))
 		abort();
 	profile_release(&c.profile);
-	// D alone takes `factor` times as long: its samples, the whole and the CPU time grow by that.
-	for (size_t i = 0; i < d.rows.count; i++)
-		if (strcmp(d.rows.data[i].name, "D") == 0) {
-			double more = d.rows.data[i].k * (factor - 1);
-			d.rows.data[i].k += more;
-			d.amount *= (d.n + more) / d.n;
-			d.n += more;
-		}
 	return d;
 }
 
-struct coverage_diff { int any, found, false_ones, rounds; };
+// What plan says of so many runs a side for D, by a pilot recording of a minute.
+__attribute__((unused)) static struct plan coverage_plan(struct coverage_random *r, double change, size_t runs)
+{
+	struct digest pilot = coverage_digest(r, 1, 60, 0);
+	struct plan_input in = { .goal = PLAN_CHANGE, .share = coverage_shares[3], .change = change, .confidence = 0.95, .power = 0.8,
+		.period_s = SYN_PERIOD_NS / 1e9, .cpus_busy = 1, .runs = runs, .functions = COVERAGE_FUNCTIONS };
+	for (size_t i = 0; i < pilot.rows.count; i++)
+		if (strcmp(pilot.rows.data[i].name, "D") == 0) {
+			in.deff = pilot.rows.data[i].deff;
+			in.deff_df = (double)pilot.rows.data[i].blocks - 1;
+		}
+	digest_release(&pilot);
+	return plan_for(&in);
+}
 
-__attribute__((unused)) static struct coverage_diff coverage_compare(double factor, uint64_t runs, int rounds)
+struct coverage_diff { int any, found, false_ones, rounds; double seconds; };
+
+// Seconds 0: each comparison as long as plan says, by a pilot recording of its own.
+__attribute__((unused)) static struct coverage_diff coverage_compare(double factor, uint64_t runs, double seconds, int rounds)
 {
 	enum { MOST_RUNS = 8 };
 	struct coverage_random r = { 13 };
@@ -185,8 +203,10 @@ __attribute__((unused)) static struct coverage_diff coverage_compare(double fact
 		const struct digest *sides[2 * MOST_RUNS];
 		struct diff diff;
 		struct err err = { 0 };
+		double length_s = seconds > 0 ? seconds : coverage_plan(&r, factor - 1, runs).seconds;
+		sum.seconds += length_s / rounds;
 		for (uint64_t d = 0; d < 2 * runs; d++) {
-			digests[d] = coverage_digest(&r, d < runs ? 1 : factor, 1000 + 10 * (d % runs) + d / runs);
+			digests[d] = coverage_digest(&r, d < runs ? 1 : factor, length_s, 1000 + 10 * (d % runs) + d / runs);
 			sides[d] = &digests[d];
 		}
 		if (!diff_build(&diff, sides, runs, sides + runs, runs, &options, &err))

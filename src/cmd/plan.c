@@ -9,15 +9,17 @@
 #include "cmd/select.h"
 #include "export/plan.h"
 
-enum id { ID_SHARE = 1, ID_WITHIN, ID_CHANGE, ID_SEEN, ID_FUNCTION, ID_PERIOD, ID_CPUS, ID_CONFIDENCE, ID_POWER, ID_FORMAT, ID_INPUT };
+enum id { ID_SHARE = 1, ID_WITHIN, ID_CHANGE, ID_SEEN, ID_FUNCTION, ID_PERIOD, ID_CPUS, ID_CONFIDENCE, ID_POWER, ID_RUNS, ID_FUNCTIONS, ID_FORMAT, ID_INPUT };
 
 static const struct option options[] = {
 	{ 0, "share", "PCT[,PCT]", "of a function, as far as it is known (default 5%); with two: to tell them apart", 0, ID_SHARE, "What is wanted", NULL },
 	{ 0, "within", "POINTS", "to know it within +-POINTS of a per cent (default a tenth of the share)", 0, ID_WITHIN, NULL, NULL },
 	{ 0, "change", "PCT", "to find by diff that the function became PCT % slower", 0, ID_CHANGE, NULL, NULL },
+	{ 0, "runs", "N", "with --change: recordings a side, 3 or more (default 5)", 0, ID_RUNS, NULL, NULL },
 	{ 0, "seen", "PCT", "to see a function of that share at all", 0, ID_SEEN, NULL, NULL },
 	{ 'i', "input", "FILE", "a former recording: its rate, CPU use and design effect", 0, ID_INPUT, "What is known", "file" },
 	{ 0, "function", "NAME[,NAME]", "of that recording: its share and design effect", 0, ID_FUNCTION, NULL, NULL },
+	{ 0, "functions", "N", "with --change: how many functions diff tests (default 20, or as many as the recording has with\n5 samples)", 0, ID_FUNCTIONS, NULL, NULL },
 	{ 'c', "count", "PERIOD", "time between samples (default 1.295295ms, or the recording's)", 0, ID_PERIOD, NULL, NULL },
 	{ 0, "cpus-busy", "N", "CPUs that the program keeps busy (default 1, or the recording's)", 0, ID_CPUS, NULL, NULL },
 	{ 0, "confidence", "C", "0.95, or 95% (default 0.95)", 0, ID_CONFIDENCE, "How sure", NULL },
@@ -64,7 +66,7 @@ static bool set_shares(struct choices *c, const struct option_value *v, struct e
 
 static bool set_option(struct choices *c, const struct option_value *v, struct err *err)
 {
-	uint64_t ns = 0;
+	uint64_t ns = 0, number = 0;
 	enum id id = (enum id)v->id;
 	if (id == ID_WITHIN || id == ID_CHANGE || id == ID_SEEN) {
 		if (c->has_goal)
@@ -86,6 +88,12 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	case ID_CPUS: return value_double(v->value, 1e-6, 1e6, v->spelled, &c->input.cpus_busy, err);
 	case ID_CONFIDENCE: return value_share(v->value, 0.5, 0.9999, v->spelled, &c->input.confidence, err);
 	case ID_POWER: return value_share(v->value, 0.5, 0.9999, v->spelled, &c->input.power, err);
+	case ID_RUNS:
+	case ID_FUNCTIONS:
+		if (!value_u64(v->value, id == ID_RUNS ? PLAN_MIN_RUNS : 1, 1000000, v->spelled, &number, err))
+			return false;
+		*(id == ID_RUNS ? &c->input.runs : &c->input.functions) = number;
+		return true;
 	case ID_FORMAT: return c->format = v->value, true;
 	}
 	return true;
@@ -102,6 +110,14 @@ static const struct digest_row *find_row(const struct digest *digest, const char
 	return best;
 }
 
+static void take_deff(struct plan_input *in, const struct digest_row *row)
+{
+	if (row->deff <= in->deff)
+		return;
+	in->deff = row->deff;
+	in->deff_df = row->blocks > 1 ? (double)row->blocks - 1 : 0;
+}
+
 static bool take_functions(struct choices *c, const struct digest *digest, struct err *err)
 {
 	const char *name = c->function;
@@ -111,13 +127,22 @@ static bool take_functions(struct choices *c, const struct digest *digest, struc
 		if (row == NULL)
 			return err_set(err, STATUS_USAGE, "--function: no '%.*s' in %s", (int)(length < 100 ? length : 100), name, digest->path);
 		*(i == 0 ? &c->input.share : &c->input.other) = row->k / digest->n;
-		c->input.deff = fmax(c->input.deff, row->deff);
+		take_deff(&c->input, row);
 		if (name[length] == '\0')
 			break;
 		name += length + 1;
 	}
 	c->has_share = true;
 	return true;
+}
+
+// Those that diff would test, if the other recording had as many samples.
+static size_t count_tested(const struct digest *digest)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < digest->rows.count; i++)
+		count += digest->rows.data[i].k >= 5;
+	return count;
 }
 
 // Without a function: the largest design effect of the rows that matter, those with 10 samples.
@@ -131,12 +156,14 @@ static bool take_recording(struct choices *c, struct err *err)
 		c->input.period_s = digest.is_clock ? (double)digest.period / 1e9 : digest.seconds / digest.n;
 	if (good && !(c->input.cpus_busy > 0))
 		c->input.cpus_busy = digest.is_clock && digest.seconds > 0 ? digest.amount / digest.seconds : 1;
+	if (good && c->input.functions == 0)
+		c->input.functions = count_tested(&digest);
 	if (good && c->function != NULL)
 		good = take_functions(c, &digest, err);
 	else
 		for (size_t i = 0; good && i < digest.rows.count; i++)
 			if (digest.rows.data[i].k >= 10)
-				c->input.deff = fmax(c->input.deff, digest.rows.data[i].deff);
+				take_deff(&c->input, &digest.rows.data[i]);
 	digest_release(&digest);
 	return good;
 }
@@ -160,6 +187,10 @@ static bool complete(struct choices *c, struct err *err)
 		in->goal = PLAN_RANK;
 	if (in->goal == PLAN_RANK && (in->share == in->other || in->share + in->other > 1))
 		return err_set(err, STATUS_USAGE, "two equal shares cannot be told apart, and two add up to 100%% at most");
+	if (in->runs == 0)
+		in->runs = 5;
+	if (in->functions == 0)
+		in->functions = 20;
 	if (in->goal == PLAN_WITHIN && !(in->half_width > 0))
 		in->half_width = in->share / 10;
 	return true;

@@ -27,13 +27,13 @@ void plan_text(const struct plan_input *in, const struct plan *p, struct buf *ou
 	buf_printf(out, "samples   %s", p->at_least ? "at least " : "");
 	text_count(out, p->recorded);
 	if (in->goal == PLAN_CHANGE)
-		buf_string(out, " a side");
+		buf_printf(out, " a run, %zu runs a side", in->runs);
 	if (in->deff > 0)
 		buf_printf(out, " (design effect %.1f)", in->deff);
 	buf_printf(out, "\ntime      %s", p->at_least ? "at least " : "");
 	text_time(out, p->seconds);
 	if (in->goal == PLAN_CHANGE)
-		buf_string(out, " a side");
+		buf_string(out, " a run");
 	buf_printf(out, " with %.3g CPU%s busy, one sample per %.4g ms\n", in->cpus_busy, in->cpus_busy == 1 ? "" : "s", 1e3 * in->period_s);
 	if (p->at_least)
 		buf_string(out, "note      how clustered the samples are is not known: -i a former recording of this load\n");
@@ -42,7 +42,8 @@ void plan_text(const struct plan_input *in, const struct plan *p, struct buf *ou
 	else
 		buf_string(out, "note      a higher rate shortens the time\n");
 	if (in->goal == PLAN_CHANGE)
-		buf_string(out, "note      what runs differ by is not in it: record 3 or more a side\n");
+		buf_printf(out, "note      one of %zu functions changes; what runs differ by beyond their sampling is not in it: more runs (--runs) help against that,\n"
+		           "          longer ones do not\n", in->functions);
 }
 
 void plan_json(const struct plan_input *in, const struct plan *p, struct buf *out)
@@ -57,6 +58,8 @@ void plan_json(const struct plan_input *in, const struct plan *p, struct buf *ou
 	json_put_number(out, "change", in->goal == PLAN_CHANGE ? in->change : NAN);
 	json_put_number(out, "confidence", in->confidence);
 	json_put_number(out, "power", in->power);
+	json_put_number(out, "runs", in->goal == PLAN_CHANGE ? (double)in->runs : NAN);
+	json_put_number(out, "functions", in->goal == PLAN_CHANGE ? (double)in->functions : NAN);
 	json_put_number(out, "deff", in->deff > 0 ? in->deff : NAN);
 	json_put_number(out, "period_seconds", in->period_s);
 	json_put_number(out, "cpus_busy", in->cpus_busy);

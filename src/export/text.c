@@ -124,7 +124,7 @@ static void explain_workload(struct text *t, const struct row_measure *m)
 	const struct report_event *e = t->event;
 	double n_eff = 0;
 	workload_interval(m->samples, e->n, m->deff, m->blocks, e->interval_confidence, &n_eff);
-	explain_interval(t, "workload", m->workload, "what it would take in another recording of this load");
+	explain_interval(t, "workload", m->workload, "what it would take in a long recording of this load");
 	buf_printf(t->out, "  %-14s%.2f over %zu blocks of time, z of their order %.2f\n", "design effect", m->deff, m->blocks, m->z_vn);
 	buf_printf(t->out, "  %-14s%.1f of %.1f samples that are worth as much as independent ones; Clopper-Pearson on them\n", "",
 	           e->n > 0 ? m->samples * n_eff / e->n : 0, n_eff);

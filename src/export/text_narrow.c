@@ -393,15 +393,15 @@ static void write_range(struct text *t)
 		text_seconds(t->out, seconds);
 		buf_string(t->out, e->is_lossy ? ", whatever the lost samples were\n" : "\n");
 	} else if (t->report->options.simultaneous) {
-		buf_printf(t->out, "where %s %% would be in another recording of this load%s,\n          for all %zu functions at once, ", what,
+		buf_printf(t->out, "where %s %% would be in a long recording of this load%s,\n          for all %zu functions at once, ", what,
 		           e->is_lossy ? ", whatever the lost\n          samples were" : "", e->function_count);
 		buf_printf(t->out, t->report->options.confidence == 0.95 ? "19 times in 20\n" : "%g times in 100\n", 100 * t->report->options.confidence);
 	} else if (e->is_lossy) {
-		buf_printf(t->out, "where %s %% would be in another recording of this load, whatever\n"
+		buf_printf(t->out, "where %s %% would be in a long recording of this load, whatever\n"
 		           "          the lost samples were", what);
 		buf_printf(t->out, ", %s for one row\n", t->report->options.confidence == 0.95 ? "19 times in 20" : "as often as --confidence says");
 	} else {
-		buf_printf(t->out, "where %s %% would be in another recording of this load, ", what);
+		buf_printf(t->out, "where %s %% would be in a long recording of this load, ", what);
 		write_odds(t);
 		buf_printf(t->out, " for one row; for all rows at once allow %.1f points either way\n", ceil_to(100 * e->simultaneous_half_width, 1));
 	}

@@ -53,6 +53,53 @@ struct interval miettinen_nurminen(double k1, double n1, double k2, double n2, d
 	return (struct interval){ score_limit(k1, n1, k2, n2, z, d, -1), score_limit(k1, n1, k2, n2, z, d, 1) };
 }
 
+// What Welch's test depends on, at the quantiles of each: the sample variances of the two sides, which are chi2 over their degrees of freedom, with the limit
+// of t for each pair; and the error with which the variance was foretold, by which the wanted effect is missed.
+enum { WELCH_GRID = 24 };
+struct welch_grid { double variances[WELCH_GRID], critical[WELCH_GRID][WELCH_GRID], foretold[WELCH_GRID]; size_t foretold_count; };
+
+static double grid_quantile(size_t i, double df)
+{
+	return chi2_quantile(((double)i + 0.5) / WELCH_GRID, df) / df;
+}
+
+static double welch_power(const struct welch_grid *g, double effect) // given those the test is normal
+{
+	double sum = 0;
+	for (size_t i = 0; i < WELCH_GRID; i++)
+		for (size_t j = 0; j < WELCH_GRID; j++)
+			for (size_t f = 0; f < g->foretold_count; f++)
+				sum += normal_cdf(effect * g->foretold[f] - g->critical[i][j] * sqrt((g->variances[i] + g->variances[j]) / 2));
+	return sum / (double)(WELCH_GRID * WELCH_GRID * g->foretold_count);
+}
+
+double welch_effect(size_t runs, double alpha, double power, double variance_df)
+{
+	double df = (double)runs - 1, lo = 0, hi = 1;
+	if (runs < 2)
+		return INFINITY;
+	struct welch_grid g = { .foretold = { 1 }, .foretold_count = variance_df > 0 ? WELCH_GRID : 1 };
+	for (size_t i = 0; i < WELCH_GRID; i++)
+		g.variances[i] = grid_quantile(i, df);
+	for (size_t i = 0; i < g.foretold_count && variance_df > 0; i++)
+		g.foretold[i] = sqrt(grid_quantile(i, variance_df));
+	for (size_t i = 0; i < WELCH_GRID; i++)
+		for (size_t j = 0; j <= i; j++) {
+			double both = g.variances[i] + g.variances[j], squares = g.variances[i] * g.variances[i] + g.variances[j] * g.variances[j];
+			g.critical[i][j] = g.critical[j][i] = student_quantile(1 - alpha / 2, both * both / squares * df);
+		}
+	while (welch_power(&g, hi) < power && hi < 1e6)
+		hi *= 2;
+	while (hi - lo > 1e-4 * hi) {
+		double middle = (lo + hi) / 2;
+		if (welch_power(&g, middle) < power)
+			lo = middle;
+		else
+			hi = middle;
+	}
+	return hi;
+}
+
 double pooled_z(double k1, double n1, double k2, double n2)
 {
 	double p = (k1 + k2) / (n1 + n2), se = sqrt(p * (1 - p) * (1 / n1 + 1 / n2));

@@ -9,6 +9,9 @@
 struct interval newcombe(double k1, double n1, double k2, double n2, double conf);            // hybrid score, Newcombe 1998
 struct interval miettinen_nurminen(double k1, double n1, double k2, double n2, double conf);  // 1985, with N / (N - 1)
 double pooled_z(double k1, double n1, double k2, double n2); // 0 when the pooled standard error is 0
+// How many standard errors two means of `runs` values each must lie apart for Welch's test (two-sided, level `alpha`) to find it with `power`,
+// where the variance was estimated with so many degrees of freedom (0: known) before the experiment was sized by it.
+double welch_effect(size_t runs, double alpha, double power, double variance_df);
 
 // Adjusted p of many tests, in the order given (Benjamini & Hochberg 1995, Benjamini & Yekutieli 2001, Holm 1979).
 enum adjustment { ADJUST_BH, ADJUST_BY, ADJUST_HOLM };

@@ -8,19 +8,22 @@
 enum plan_goal { PLAN_WITHIN /* a share within +- */, PLAN_CHANGE /* a change between two recordings */, PLAN_RANK /* two rows told apart */,
 	PLAN_SEEN /* a share that shows up at all */ };
 
+enum { PLAN_MIN_RUNS = 3 }; // a side, below which diff discovers nothing
+
 struct plan_input {
 	enum plan_goal goal;
 	double share, other;     // other: of the second row
 	double half_width;       // of the share
 	double change;           // relative, of the function's time alone
 	double confidence, power;
-	double deff;             // 0: not known
+	size_t runs, functions;  // PLAN_CHANGE: runs a side, at least 3; functions that diff tests, as false discoveries are shared among them
+	double deff, deff_df;    // 0: not known; how sure it is, in degrees of freedom: blocks of the recording - 1
 	double period_s, cpus_busy;
 };
 
 struct plan {
-	double samples;          // worth as much as independent ones
-	double recorded;         // samples to be taken: times deff
+	double samples;          // of one recording, worth as much as independent ones
+	double recorded;         // samples to be taken: times deff, or somewhat more where the change makes samples cluster more
 	double seconds;          // of wall time, a recording
 	bool at_least;           // deff is not known
 	bool longer;             // deff > 2: a higher rate will not help

@@ -17,9 +17,9 @@ int main(void)
 	struct coverage_loss tied = coverage_lossy(true, 8), random = coverage_lossy(false, 12);
 	ok(tied.tied >= 6 && tied.covered >= 7, "loss while D runs: tied in %d, worst case holds in %d of 8", tied.tied, tied.covered);
 	ok(random.tied <= 4, "random loss is called tied in %d of 12", random.tied);
-	struct coverage_diff null = coverage_compare(1, 4, 12), changed = coverage_compare(1.3, 6, 6);
+	struct coverage_diff null = coverage_compare(1, 4, 10, 12), changed = coverage_compare(1.3, 6, 0, 20);
 	ok(null.any <= 4, "no change: a discovery in %d of 12", null.any);
-	ok(changed.found >= 4, "30 %% more is found in %d of 6", changed.found);
+	ok(changed.found >= 11, "30 %% more is found in %d of 20, planned for 16", changed.found); // fewer have a chance of 0.7 %
 	ok(coverage_trials(200) >= 182, "trials without an effect: %d of 200 hold 0", coverage_trials(200));
 	return tap_done();
 }

@@ -5,6 +5,7 @@
 
 #include "export/overhead.h"
 #include "export/plan.h"
+#include "report/estimate_more.h"
 #include "report/plan.h"
 #include "report/trials.h"
 #include "tests/json_schema.h"
@@ -111,11 +112,18 @@ static void test_plan(void)
 	in = (struct plan_input){ .goal = PLAN_RANK, .share = 0.05, .other = 0.04, .confidence = 0.95, .power = 0.8, .period_s = 1e-3, .cpus_busy = 1 };
 	is_close(plan_for(&in).samples, samples_to_separate(0.05, 0.04, 0.95, 0.8), 1e-12, "two rows told apart");
 	in.goal = PLAN_CHANGE;
+	in.runs = 5;
+	in.functions = 20;
 	in.change = 1;
 	in.share = 0.5;
 	p = plan_for(&in);
 	is_close(p.changed_share, 2.0 / 3, 1e-12, "half of the time that doubles is two thirds");
-	is_close(p.samples, samples_per_run(0.5, 2.0 / 3, 0.95, 0.8), 1e-12, "samples a side");
+	double effect = welch_effect(5, 0.05 / 20, 0.8, 0);
+	is_close(p.samples, ceil((1 + 0.5) * effect * effect / (5 * log(2) * log(2))), 1e-12, "samples a run");
+	// Of the normal test that Welch's is in the limit: z of 1 - alpha / 2 and of the power.
+	is_close(welch_effect(100000, 0.05, 0.8, 0), normal_quantile(0.975) + normal_quantile(0.8), 1e-3, "many runs: the normal formula");
+	ok(welch_effect(4, 0.0125, 0.8, 0) > 1.25 * (normal_quantile(1 - 0.0125 / 2) + normal_quantile(0.8)), "few runs take more than it says");
+	ok(welch_effect(4, 0.0125, 0.8, 19) > welch_effect(4, 0.0125, 0.8, 0), "and more where the variance was estimated");
 	struct buf out = { 0 };
 	struct schema_check check = { 0 };
 	plan_json(&in, &p, &out);
