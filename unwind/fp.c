@@ -142,6 +142,12 @@ static bool is_initial_stack(const struct walk *walk, uint64_t sp)
 	return true;
 }
 
+// An image whose instructions are those of the thread. A file mapped as code may be of another machine, or of one that we do not know.
+static bool is_code_of(const struct walk *walk, const struct unwind_map *map)
+{
+	return map->image != NULL && map->image->arch == walk->arch;
+}
+
 // The image's entry point: it has to be looked up in a range, for nothing tells where that function ends.
 static bool is_entry(const struct unwind_map *map, uint64_t pc)
 {
@@ -155,7 +161,7 @@ static bool is_entry(const struct unwind_map *map, uint64_t pc)
 
 // A caller whose frame pointer is zero, as the psABIs advise for the outermost frame. But where nothing keeps frame pointers the register may be zero
 // for any other reason: it must have been read from a pair that it ends, or the code must be seen to leave, not to return.
-static bool is_end_of_pairs(const struct unwind_map *map, const struct cursor *at)
+static bool is_end_of_pairs(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
 	struct bytes code;
 
@@ -163,18 +169,18 @@ static bool is_end_of_pairs(const struct unwind_map *map, const struct cursor *a
 		return false;
 	if (at->via == VIA_FP)
 		return true;
-	return map->image != NULL && code_at(map, at->pc, 4, UNWIND_EXIT_BYTES, false, &code) && map->image->arch->is_exit(code.at, bytes_left(&code));
+	return is_code_of(walk, map) && code_at(map, at->pc, 4, UNWIND_EXIT_BYTES, false, &code) && walk->arch->is_exit(code.at, bytes_left(&code));
 }
 
 // A frame that nobody called, as far as can be told without CFI. The code at the entry point may have aligned sp and pushed a few words.
 static bool is_outermost(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
-	bool at_entry = map->image != NULL && map->image->arch == walk->arch && is_entry(map, at->pc);
+	bool at_entry = is_code_of(walk, map) && is_entry(map, at->pc);
 
 	for (unsigned i = 0; i <= (at_entry ? ENTRY_WORDS : 0); i++)
 		if (is_initial_stack(walk, at->sp + i * walk->arch->word_bytes))
 			return true;
-	return is_end_of_pairs(map, at);
+	return is_end_of_pairs(walk, map, at);
 }
 
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
