@@ -155,7 +155,7 @@ static bool add_samples(struct making *m, const struct report *report, const str
 			const struct profile_sample sample = samples_at(&p->samples, threads.samples.data[thread->first + i]), *s = &sample;
 			uint32_t node = node_of(m, s);
 			double bin = span > 0 && s->time_ns > report->from_ns ? (double)(s->time_ns - report->from_ns) * m->page.bins / span : 0;
-			vec_push(&m->page.samples, (struct flamegraph_sample){ .node = node, .weight = tally_weight(&tally, s),
+			vec_push(&m->page.samples, (struct flamegraph_sample){ .node = node, .weight = tally_weight(&tally, s->weight),
 				.bin = bin < m->page.bins - 1 ? (uint32_t)bin : m->page.bins - 1 });
 			good = node != UINT32_MAX || err_set(err, STATUS_INPUT, "too many different stacks for one page");
 		}

@@ -327,6 +327,22 @@ static void unread_losses(struct loader *loader, struct profile_event *first)
 		first->lost += account->lost_samples - account->lost_records;
 }
 
+static void count_idle(struct profile *profile)
+{
+	enum { POINTS = 512 };
+	const struct samples *samples = &profile->samples;
+	struct sample_point points[POINTS];
+	bool any = false;
+	for (size_t i = 0; i < samples->contexts.count; i++)
+		any |= samples->contexts.data[i].is_idle != 0;
+	for (size_t at = 0, count; any && (count = samples_points(samples, at, points, POINTS)) > 0; at += count) {
+		for (size_t i = 0; i < count; i++) {
+			const struct sample_context *c = &samples->contexts.data[points[i].context];
+			profile->events.data[c->event].idle += c->is_idle;
+		}
+	}
+}
+
 void account_finish(struct loader *loader)
 {
 	struct account *account = &loader->account;
@@ -338,11 +354,7 @@ void account_finish(struct loader *loader)
 			first = &profile->events.data[i];
 		expect(&profile->events.data[i], account->due.data[i]);
 	}
-	for (size_t i = 0; i < profile->samples.count; i++) {
-		struct profile_sample sample = samples_at(&profile->samples, i);
-		if (sample.is_idle)
-			profile->events.data[sample.event].idle++;
-	}
+	count_idle(profile);
 	for (size_t i = 0; i < account->own.count; i++) {
 		const struct account_reading *own = &account->own.data[i];
 		if (own->event == PROFILE_NONE)

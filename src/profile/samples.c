@@ -189,29 +189,24 @@ size_t samples_points(const struct samples *samples, size_t first, struct sample
 
 // ---------------------------------------------------------------- changes
 
-// `count` rows from the start of a block on, at `points`, put in the place of what is there.
-static void put_block(struct samples *samples, size_t block, const struct sample_point *points, size_t count)
-{
-	if (block < samples->blocks.count) {
-		free(samples->blocks.data[block]);
-		samples->blocks.data[block] = pack(points);
-	} else {
-		memcpy(samples->open, points, count * sizeof(*points));
-	}
-}
-
 void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context)
 {
+	struct samples old = *samples;
 	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
-	for (size_t first = 0, count; (count = samples_points(samples, first, points, SAMPLES_A_BLOCK)) > 0; first += count) {
+	*samples = (struct samples){ 0 };
+	for (size_t first = 0, count; (count = samples_points(&old, first, points, SAMPLES_A_BLOCK)) > 0; first += count) {
+		if (first / SAMPLES_A_BLOCK < old.blocks.count) {
+			free(old.blocks.data[first / SAMPLES_A_BLOCK]);
+			old.blocks.data[first / SAMPLES_A_BLOCK] = NULL;
+		}
 		for (size_t i = 0; i < count; i++) {
 			struct profile_sample row;
-			row_of(samples, &points[i], &row);
+			row_of(&old, &points[i], &row);
 			edit(context, &row);
-			points[i] = point_of(samples, &row);
+			samples_add(samples, &row);
 		}
-		put_block(samples, first / SAMPLES_A_BLOCK, points, count);
 	}
+	samples_release(&old);
 	free(points);
 }
 
@@ -221,10 +216,12 @@ void samples_set(struct samples *samples, size_t index, const struct profile_sam
 		samples->open[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
 		return;
 	}
+	struct sample_block **block = &samples->blocks.data[index / SAMPLES_A_BLOCK];
 	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
-	size_t count = samples_points(samples, index / SAMPLES_A_BLOCK * SAMPLES_A_BLOCK, points, SAMPLES_A_BLOCK);
+	samples_points(samples, index / SAMPLES_A_BLOCK * SAMPLES_A_BLOCK, points, SAMPLES_A_BLOCK);
 	points[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
-	put_block(samples, index / SAMPLES_A_BLOCK, points, count);
+	free(*block);
+	*block = pack(points);
 	free(points);
 }
 

@@ -37,7 +37,7 @@ enum { SAMPLES_A_BLOCK = 4096, SAMPLE_CONTEXTS_NEAR = 256 };
 struct sample_block; // packed
 struct samples {
 	size_t count;
-	VEC(struct sample_context) contexts;
+	VEC(struct sample_context) contexts; // each was a row's when it was added
 	// private
 	VEC(struct sample_block *) blocks;  // full ones
 	struct sample_point *open;          // SAMPLES_A_BLOCK, the last count % SAMPLES_A_BLOCK of all; NULL: none yet
@@ -61,9 +61,10 @@ static inline struct profile_sample samples_at(const struct samples *samples, si
 }
 // Some rows from `first` on, at most `capacity`; returns how many, 0 at the end.
 size_t samples_points(const struct samples *samples, size_t first, struct sample_point *out, size_t capacity);
-// Gives each row to `edit`, which may change all but its moment. A row's own block is packed anew, so single rows are dear.
+// Gives each row to `edit`, which may change all but its moment. Contexts that no row has any more are gone then.
 typedef void samples_edit_fn(void *context, struct profile_sample *sample);
 void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context);
+// A block that is full is packed anew: dear.
 void samples_set(struct samples *samples, size_t index, const struct profile_sample *sample);
 void samples_truncate(struct samples *samples, size_t count);
 // Into the order of time; equals keep theirs.

@@ -115,14 +115,21 @@ static void count_stacks(struct build *b)
 
 static uint64_t samples_before_filter(const struct build *b)
 {
-	uint64_t count = 0;
-	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
-		if (s->event == b->event_id && !s->is_idle)
-			count += profile_sample_count(b->profile, s);
+	enum { POINTS = 512 };
+	const struct samples *samples = &b->profile->samples;
+	bool by_weight = b->event->source->counts_by_weight;
+	struct sample_point points[POINTS];
+	uint64_t sum = 0;
+	if (!b->event->is_filtered && !by_weight) // then the tally has counted them all
+		return b->tally.samples - (b->tally.idle ? b->tally.idle_samples : 0);
+	for (size_t at = 0, count; (count = samples_points(samples, at, points, POINTS)) > 0; at += count) {
+		for (size_t i = 0; i < count; i++) {
+			const struct sample_context *c = &samples->contexts.data[points[i].context];
+			if (c->event == b->event_id && !c->is_idle)
+				sum += by_weight ? points[i].weight : 1;
+		}
 	}
-	return count;
+	return sum;
 }
 
 // Blocks in which a multiplexed event never ran. Readings are cumulative, once a second and CPU: a block is off when no two readings beside

@@ -150,7 +150,7 @@ static struct stack_weight *weigh_stacks(const struct build *b, const struct rep
 		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
 		if (s->event == b->event_id && s->stack != PROFILE_NONE && (!s->is_idle || b->options->idle) && context_matches(b, row, s)
 		    && filter_keeps(&filter, b->profile, s))
-			weights[s->stack] += tally_weight(&b->tally, s);
+			weights[s->stack] += tally_weight(&b->tally, s->weight);
 	}
 	struct stack_weight *out = mem_alloc((b->profile->nodes.count + 1) * sizeof(*out));
 	*count = 0;

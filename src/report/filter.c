@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "base/mem.h"
+
 #include "report/report.h"
 
 static bool has_text(const char *const *list, const char *text)
@@ -40,6 +42,21 @@ static bool keeps_leaf(const struct report_filter *filter, const struct profile 
 	for (size_t i_ = 0; i_ < (list).count && !has_; i_++) \
 		has_ = (list).data[i_] == (value); \
 	has_; })
+
+bool *filter_contexts(const struct report_filter *filter, const struct profile *profile)
+{
+	const struct samples *samples = &profile->samples;
+	bool *keeps = mem_zero(samples->contexts.count + 1, sizeof(*keeps));
+	struct report_filter of_context = *filter;
+	of_context.from_ns = of_context.to_ns = 0;
+	of_context.dsos = of_context.symbols = NULL;
+	for (size_t i = 0; i < samples->contexts.count; i++) {
+		const struct sample_context *c = &samples->contexts.data[i];
+		struct profile_sample row = { .pid = c->pid, .tid = c->tid, .cpu = c->cpu, .comm = c->comm, .stack = PROFILE_NONE };
+		keeps[i] = filter_keeps(&of_context, profile, &row);
+	}
+	return keeps;
+}
 
 bool filter_keeps(const struct report_filter *filter, const struct profile *profile, const struct profile_sample *sample)
 {

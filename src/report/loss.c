@@ -5,6 +5,8 @@
 #include "report/build.h"
 #include "report/estimate_more.h"
 
+enum { POINTS = 512 }; // samples read at a time
+
 struct windows { double *kept, *lost; size_t count; double length_ns; };
 
 static struct windows windows_of(const struct build *b, double length_ns)
@@ -48,14 +50,17 @@ static void spread(const struct build *b, struct windows *w, const struct profil
 
 static void fill_windows(const struct build *b, struct windows *w)
 {
-	struct report_filter filter = b->options->filter;
-	filter.dsos = filter.symbols = NULL;
-	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
-		if (s->event == b->event_id && filter_keeps(&filter, b->profile, s))
-			w->kept[window_at(b, w, s->time_ns)]++;
+	const struct samples *samples = &b->profile->samples;
+	bool *keeps = filter_contexts(&b->options->filter, b->profile);
+	struct sample_point points[POINTS];
+	for (size_t at = 0, count; (count = samples_points(samples, at, points, POINTS)) > 0; at += count) {
+		for (size_t i = 0; i < count; i++) {
+			uint32_t context = points[i].context;
+			if (samples->contexts.data[context].event == b->event_id && keeps[context] && filter_keeps_time(&b->options->filter, points[i].time_ns))
+				w->kept[window_at(b, w, points[i].time_ns)]++;
+		}
 	}
+	free(keeps);
 	for (size_t i = 0; i < b->profile->losses.count; i++)
 		if (build_counts_loss(b, &b->profile->losses.data[i]))
 			spread(b, w, &b->profile->losses.data[i]);
@@ -135,25 +140,29 @@ static void count_row(struct tie_pass *pass, uint32_t row)
 
 static void count_windows(struct build *b, const struct windows *w, struct tie_pass *pass)
 {
-	struct report_filter filter = b->options->filter;
-	filter.dsos = filter.symbols = NULL;
-	size_t at = 0;
-	for (size_t i = 0; i < b->profile->samples.count; i++) { // in the order of time
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&b->profile->samples, i, &s_row);
-		if (s->event != b->event_id || (s->is_idle && !b->options->idle) || !filter_keeps(&filter, b->profile, s))
-			continue;
-		for (size_t now = window_at(b, w, s->time_ns); at < now; at++)
-			close_window(pass, w->lost[at]);
-		const struct tally_set *set = tally_rows_of(&b->tally, s);
-		pass->n++;
-		if (!b->options->children)
-			count_row(pass, set->self_row);
-		for (uint32_t m = 0; b->options->children && m < set->count; m++)
-			count_row(pass, b->tally.members.data[set->first + m]);
+	const struct samples *samples = &b->profile->samples;
+	bool *keeps = filter_contexts(&b->options->filter, b->profile);
+	struct sample_point points[POINTS];
+	size_t window = 0;
+	for (size_t at = 0, count; (count = samples_points(samples, at, points, POINTS)) > 0; at += count) {
+		for (size_t i = 0; i < count; i++) { // in the order of time
+			const struct sample_context *c = &samples->contexts.data[points[i].context];
+			if (c->event != b->event_id || (c->is_idle && !b->options->idle) || !keeps[points[i].context] ||
+			    !filter_keeps_time(&b->options->filter, points[i].time_ns))
+				continue;
+			for (size_t now = window_at(b, w, points[i].time_ns); window < now; window++)
+				close_window(pass, w->lost[window]);
+			const struct tally_set *set = tally_rows_of(&b->tally, &points[i]);
+			pass->n++;
+			if (!b->options->children)
+				count_row(pass, set->self_row);
+			for (uint32_t m = 0; b->options->children && m < set->count; m++)
+				count_row(pass, b->tally.members.data[set->first + m]);
+		}
 	}
-	for (; at < w->count; at++)
-		close_window(pass, w->lost[at]);
+	free(keeps);
+	for (; window < w->count; window++)
+		close_window(pass, w->lost[window]);
 }
 
 // A row's sums hold the windows in which it has samples; what the others add is n alone.

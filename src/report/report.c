@@ -67,22 +67,38 @@ static void find_window(struct report *r)
 	r->seconds = (double)(r->to_ns - r->from_ns) / 1e9;
 }
 
+// Of the samples kept that are not idle.
 static bool has_one_process(const struct report *r)
 {
-	const struct profile *p = r->profile;
-	struct report_filter filter = r->options.filter;
-	filter.dsos = filter.symbols = NULL;
-	int32_t pid = -1;
-	for (size_t i = 0; i < p->samples.count; i++) {
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
-		if (s->is_idle || s->pid == pid || !filter_keeps(&filter, p, s))
+	enum { POINTS = 512 };
+	const struct samples *samples = &r->profile->samples;
+	const struct report_filter *filter = &r->options.filter;
+	bool *keeps = filter_contexts(filter, r->profile), one = true;
+	size_t first = SIZE_MAX; // context of the process
+	for (size_t i = 0; i < samples->contexts.count; i++) { // from here on: the contexts that the question is about
+		keeps[i] = keeps[i] && !samples->contexts.data[i].is_idle;
+		if (!keeps[i])
 			continue;
-		if (pid != -1)
-			return false;
-		pid = s->pid;
+		one &= first == SIZE_MAX || samples->contexts.data[first].pid == samples->contexts.data[i].pid;
+		first = first == SIZE_MAX ? i : first;
 	}
-	return true;
+	bool by_time = filter->from_ns != 0 || filter->to_ns != 0;
+	struct sample_point points[POINTS];
+	int32_t pid = -1;
+	for (size_t at = 0, count; !one && by_time && (count = samples_points(samples, at, points, POINTS)) > 0; at += count) {
+		for (size_t i = 0; i < count; i++) {
+			if (!keeps[points[i].context] || !filter_keeps_time(filter, points[i].time_ns))
+				continue;
+			int32_t own = samples->contexts.data[points[i].context].pid;
+			if (pid != -1 && own != pid) {
+				free(keeps);
+				return false;
+			}
+			pid = own;
+		}
+	}
+	free(keeps);
+	return one || by_time;
 }
 
 static void choose_keys(struct report *r)

@@ -146,5 +146,11 @@ void report_release(struct report *report);
 
 // Which samples a filter keeps; script, fold and flame use it too.
 bool filter_keeps(const struct report_filter *filter, const struct profile *profile, const struct profile_sample *sample);
+// By context of the profile's samples: whether one of them is kept if its time is; to be freed.
+bool *filter_contexts(const struct report_filter *filter, const struct profile *profile);
+static inline bool filter_keeps_time(const struct report_filter *filter, uint64_t time_ns)
+{
+	return time_ns >= filter->from_ns && (filter->to_ns == 0 || time_ns < filter->to_ns);
+}
 
 #endif

@@ -4,13 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { POINTS = 512 }; // read at a time
 enum { KEYS_OF_CODE = 1 << KEY_SYMBOL | 1 << KEY_DSO | 1 << KEY_SRCLINE };
 
-enum stack_class stack_class_of(const struct profile_sample *sample)
+// What the samples of one context have in common, and what they come to.
+struct tally_context_sum {
+	uint64_t count;
+	double weight;
+	uint32_t context; // of the tally
+	uint32_t thread;  // into thread_states, + 1; 0: none yet
+	bool is_kept, is_idle, is_kernel, is_cut, is_second;
+};
+
+enum stack_class stack_class_of(uint8_t end, uint8_t splice)
 {
-	switch (sample->end) {
+	switch (end) {
 	case UNWIND_ROOT:
-		return sample->splice != 0 ? STACK_JOINED : STACK_COMPLETE; // exact or checked
+		return splice != 0 ? STACK_JOINED : STACK_COMPLETE; // exact or checked
 	case UNWIND_NOT_USER:
 		return STACK_COMPLETE;
 	case UNWIND_TRUNCATED:
@@ -67,7 +77,7 @@ static uint32_t entry_of_line(struct tally *t, uint32_t index, const struct prof
 	return *known - 1;
 }
 
-static uint32_t context_of(struct tally *t, const struct profile_sample *sample)
+static uint32_t context_of(struct tally *t, const struct sample_context *sample)
 {
 	struct tally_context key = { 0 };
 	if ((t->keys & 1 << KEY_COMM) != 0)
@@ -137,10 +147,26 @@ static bool is_resolved(const struct profile *p, uint32_t stack)
 	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
 }
 
+// Whether a frame of the stack was found without CFI. A node's parent comes before it.
+static bool is_guessed(struct tally *t, uint32_t node)
+{
+	const struct profile *p = t->profile;
+	if (node == PROFILE_NONE)
+		return false;
+	for (size_t i = t->guessed.count; i <= node; i++) {
+		const struct profile_node *at = &p->nodes.data[i];
+		uint8_t via = p->frames.data[at->frame].via;
+		bool below = at->parent != PROFILE_NONE && at->parent < i && t->guessed.data[at->parent] != 0;
+		vec_push(&t->guessed, below || via == VIA_FP || via == VIA_LEAF_RULE);
+	}
+	return t->guessed.data[node] != 0;
+}
+
 static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 {
 	const struct profile *p = t->profile;
-	struct tally_set set = { .first = (uint32_t)t->members.count, .is_resolved = is_resolved(p, stack) };
+	struct tally_set set = { .first = (uint32_t)t->members.count, .stack = stack, .context = context, .is_resolved = is_resolved(p, stack),
+		.is_guessed = is_guessed(t, stack) };
 	next_stamp(t);
 	add_leaf(t, &set, stack, context);
 	bool all_alike = (t->keys & KEYS_OF_CODE) == 0; // every frame is the same row
@@ -155,34 +181,26 @@ static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 				add_member(t, &set, entry_of_line(t, frame->first_line + i, frame), context);
 	}
 	vec_push(&t->sets, set);
-	vec_push(&t->set_block, 0);
-	vec_push(&t->set_cut, 0);
 	return (uint32_t)t->sets.count - 1;
 }
 
-static uint32_t set_of(struct tally *t, const struct profile_sample *sample)
+static uint32_t set_of(struct tally *t, uint32_t stack, uint32_t context)
 {
-	if ((t->keys & ~(unsigned)KEYS_OF_CODE) == 0) { // all samples have one context
-		uint32_t slot = sample->stack == PROFILE_NONE ? 0 : sample->stack + 1;
-		if (t->set_of_stack.data[slot] == 0) {
-			uint32_t set = make_set(t, sample->stack, context_of(t, sample));
-			t->set_of_stack.data[slot] = set + 1;
-		}
-		return t->set_of_stack.data[slot] - 1;
-	}
-	uint32_t context = context_of(t, sample);
-	uint64_t key = (uint64_t)sample->stack << 32 | context;
+	uint32_t *last = &t->set_of_stack.data[stack == PROFILE_NONE ? 0 : stack + 1];
+	if (*last != 0 && t->sets.data[*last - 1].context == context)
+		return *last - 1;
+	uint64_t key = (uint64_t)stack << 32 | context;
 	const uint32_t *known = hash_map_get(&t->set_ids, key);
-	if (known != NULL)
-		return *known;
-	uint32_t set = make_set(t, sample->stack, context);
-	hash_map_put(&t->set_ids, key, set, NULL);
+	uint32_t set = known != NULL ? *known : make_set(t, stack, context);
+	if (known == NULL)
+		hash_map_put(&t->set_ids, key, set, NULL);
+	t->set_of_stack.data[stack == PROFILE_NONE ? 0 : stack + 1] = set + 1;
 	return set;
 }
 
-const struct tally_set *tally_rows_of(struct tally *t, const struct profile_sample *sample)
+const struct tally_set *tally_rows_of(struct tally *t, const struct sample_point *point)
 {
-	return &t->sets.data[set_of(t, sample)];
+	return &t->sets.data[set_of(t, point->stack, t->context_sums[point->context].context)];
 }
 
 // ---------------------------------------------------------------- counting
@@ -200,9 +218,9 @@ static void flush_block(struct tally *t, size_t block)
 {
 	for (size_t i = 0; i < t->touched_sets.count; i++) {
 		uint32_t id = t->touched_sets.data[i];
-		const struct tally_set *set = &t->sets.data[id];
-		double weight = t->set_block.data[id];
-		t->set_block.data[id] = 0;
+		struct tally_set *set = &t->sets.data[id];
+		double weight = set->block;
+		set->block = 0;
 		t->row_self.data[set->self_row] += weight;
 		for (uint32_t m = 0; m < set->count; m++) {
 			uint32_t row = t->members.data[set->first + m];
@@ -223,7 +241,7 @@ static void flush_block(struct tally *t, size_t block)
 	vec_clear(&t->touched_rows);
 }
 
-static uint32_t *thread_of(struct tally *t, const struct profile_sample *sample, bool *is_new)
+static uint32_t thread_of(struct tally *t, const struct sample_context *sample, bool *is_new)
 {
 	// Every CPU has an idle task of its own, all of them 0.
 	uint32_t tid = sample->tid != 0 ? (uint32_t)sample->tid : 0x80000000u | sample->cpu;
@@ -234,33 +252,58 @@ static uint32_t *thread_of(struct tally *t, const struct profile_sample *sample,
 		if (sample->pid != -1) // the kernel names a task so that is being reaped: it is one of the others
 			hash_map_put(&t->process_ids, (uint32_t)sample->pid, 0, NULL);
 	}
-	return &t->thread_states.data[index];
+	return index;
+}
+
+// Runs begin in the rows of `to` that are none of `from`.
+static void apply_move(struct tally *t, const struct tally_move *move)
+{
+	const struct tally_set *before = &t->sets.data[move->from], *set = &t->sets.data[move->to];
+	next_stamp(t);
+	for (uint32_t m = 0; m < before->count; m++)
+		t->stamps.data[t->members.data[before->first + m]] = t->stamp;
+	if (before->self_row != set->self_row)
+		t->rows.data[set->self_row].self.runs += move->count;
+	for (uint32_t m = 0; m < set->count; m++) {
+		uint32_t row = t->members.data[set->first + m];
+		if (t->stamps.data[row] != t->stamp)
+			t->rows.data[row].total.runs += move->count;
+	}
+}
+
+static void count_start(struct tally *t, const struct tally_set *set)
+{
+	t->rows.data[set->self_row].self.runs++;
+	t->rows.data[set->self_row].self.starts++;
+	for (uint32_t m = 0; m < set->count; m++) {
+		struct tally_count *total = &t->rows.data[t->members.data[set->first + m]].total;
+		total->runs++;
+		total->starts++;
+	}
 }
 
 // A run begins where the thread's sample before was not inside.
-static void count_visits(struct tally *t, const struct profile_sample *sample, uint32_t id)
+static void count_visits(struct tally *t, struct tally_context_sum *sum, const struct sample_context *sample, uint32_t id)
 {
-	bool is_new;
-	uint32_t *last = thread_of(t, sample, &is_new);
-	if (!is_new && *last == id)
+	if (sum->thread == 0) {
+		bool is_new;
+		sum->thread = thread_of(t, sample, &is_new) + 1;
+		if (is_new) {
+			count_start(t, &t->sets.data[id]);
+			t->thread_states.data[sum->thread - 1] = id;
+			return;
+		}
+	}
+	uint32_t *last = &t->thread_states.data[sum->thread - 1];
+	if (*last == id)
 		return;
-	const struct tally_set *set = &t->sets.data[id];
-	struct tally_row *self = &t->rows.data[set->self_row];
-	next_stamp(t);
-	if (!is_new) {
-		const struct tally_set *before = &t->sets.data[*last];
-		for (uint32_t m = 0; m < before->count; m++)
-			t->stamps.data[t->members.data[before->first + m]] = t->stamp;
-		self->self.runs += before->self_row != set->self_row;
-	} else {
-		self->self.runs++;
-		self->self.starts++;
+	struct tally_move *move = &t->moves[(*last * 0x9e3779b1u ^ id * 0x85ebca6bu) % TALLY_MOVES];
+	if (move->from != *last || move->to != id) {
+		if (move->count > 0)
+			apply_move(t, move);
+		*move = (struct tally_move){ *last, id, 0 };
 	}
-	for (uint32_t m = 0; m < set->count; m++) {
-		uint32_t row = t->members.data[set->first + m];
-		t->rows.data[row].total.runs += t->stamps.data[row] != t->stamp;
-		t->rows.data[row].total.starts += is_new;
-	}
+	move->count++;
 	*last = id;
 }
 
@@ -276,89 +319,77 @@ static void count_ends(struct tally *t)
 	t->processes = t->process_ids.count;
 }
 
-double tally_weight(const struct tally *t, const struct profile_sample *sample)
+double tally_weight(const struct tally *t, uint64_t weight)
 {
-	if (!t->is_weighted)
-		return (double)profile_sample_count(t->profile, sample);
-	double weight = (double)sample->weight;
-	return weight < t->weight_floor ? 0 : weight;
+	double w = t->is_weighted || t->counts_by_weight ? (double)weight : 1;
+	return t->is_weighted && w < t->weight_floor ? 0 : w;
 }
 
-// Whether a frame of the stack was found without CFI. A node's parent comes before it.
-static bool is_guessed(struct tally *t, uint32_t node)
+static void count_sample(struct tally *t, const struct sample_point *point, size_t block)
 {
-	const struct profile *p = t->profile;
-	if (node == PROFILE_NONE)
-		return false;
-	for (size_t i = t->guessed.count; i <= node; i++) {
-		const struct profile_node *at = &p->nodes.data[i];
-		uint8_t via = p->frames.data[at->frame].via;
-		bool below = at->parent != PROFILE_NONE && at->parent < i && t->guessed.data[at->parent] != 0;
-		vec_push(&t->guessed, below || via == VIA_FP || via == VIA_LEAF_RULE);
+	struct tally_context_sum *sum = &t->context_sums[point->context];
+	double weight = 1;
+	uint64_t count = 1;
+	if (t->is_weighted || t->counts_by_weight) {
+		count = t->counts_by_weight ? point->weight : 1;
+		weight = tally_weight(t, point->weight);
+		t->warm_up_samples += weight == 0;
 	}
-	return t->guessed.data[node] != 0;
-}
-
-static void count_stack(struct tally *t, const struct profile_sample *sample, uint32_t set, double weight)
-{
-	uint64_t count = profile_sample_count(t->profile, sample);
-	switch (stack_class_of(sample)) {
-	case STACK_COMPLETE:
-		t->stacks_complete += count;
-		break;
-	case STACK_JOINED:
-		t->stacks_joined += count;
-		break;
-	case STACK_TRUNCATED:
-		t->stacks_truncated += count;
-		break;
-	case STACK_FAILED:
-		t->stacks_failed += count;
-		break;
-	}
-	if (stack_class_of(sample) >= STACK_TRUNCATED) {
-		t->cut += weight;
-		t->set_cut.data[set] += weight;
-	}
-	if (sample->end < UNWIND_END_COUNT)
-		t->ends[sample->end] += count;
-	if (sample->splice < 3)
-		t->splices[sample->splice] += count;
-	if (is_guessed(t, sample->stack))
-		t->stacks_guessed += count;
-}
-
-static void count_sample(struct tally *t, const struct profile_sample *sample, size_t *block)
-{
-	double weight = tally_weight(t, sample);
-	uint64_t count = profile_sample_count(t->profile, sample);
-	t->warm_up_samples += weight == 0;
-	size_t now = block_of(t, sample->time_ns);
-	if (now != *block) {
-		flush_block(t, *block);
-		*block = now;
-	}
-	uint32_t id = set_of(t, sample);
-	if (t->set_block.data[id] == 0 && weight > 0)
+	uint32_t id = set_of(t, point->stack, sum->context);
+	struct tally_set *set = &t->sets.data[id];
+	if (set->block == 0 && weight > 0)
 		vec_push(&t->touched_sets, id);
-	t->set_block.data[id] += weight;
-	t->n[now] += weight;
-	t->weight += weight;
-	t->weight_squares += weight * weight;
-	t->samples += count;
-	t->second_comb += sample->comb != 0 ? count : 0;
-	const struct tally_set *set = &t->sets.data[id];
-	struct tally_row *self = &t->rows.data[set->self_row];
-	double *denominator = !set->is_resolved ? &t->unresolved : sample->is_kernel ? &t->kernel : &t->user;
-	*denominator += weight;
-	self->samples += count;
-	self->second_comb += sample->comb != 0 ? count : 0;
-	if (sample->is_kernel)
-		self->kernel += weight;
+	set->block += weight;
+	set->samples += count;
+	if (sum->is_kernel)
+		set->kernel += weight;
 	else
-		self->user += weight;
-	count_stack(t, sample, id, weight);
-	count_visits(t, sample, id);
+		set->user += weight;
+	if (sum->is_second)
+		set->second_comb += count;
+	if (sum->is_cut)
+		set->cut += weight;
+	sum->count += count;
+	sum->weight += weight;
+	t->n[block] += weight;
+	t->weight_squares += weight * weight;
+	count_visits(t, sum, &t->profile->samples.contexts.data[point->context], id);
+}
+
+// What was counted by set and by context.
+static void add_sets(struct tally *t)
+{
+	for (size_t i = 0; i < t->sets.count; i++) {
+		const struct tally_set *set = &t->sets.data[i];
+		struct tally_row *self = &t->rows.data[set->self_row];
+		self->samples += set->samples;
+		self->second_comb += set->second_comb;
+		self->kernel += set->kernel;
+		self->user += set->user;
+		*(set->is_resolved ? &t->kernel : &t->unresolved) += set->kernel;
+		*(set->is_resolved ? &t->user : &t->unresolved) += set->user;
+		t->stacks_guessed += set->is_guessed ? set->samples : 0;
+		for (uint32_t m = 0; m < set->count; m++)
+			t->rows.data[t->members.data[set->first + m]].cut += set->cut;
+	}
+}
+
+static void add_contexts(struct tally *t)
+{
+	for (size_t i = 0; i < t->profile->samples.contexts.count; i++) {
+		const struct sample_context *c = &t->profile->samples.contexts.data[i];
+		const struct tally_context_sum *sum = &t->context_sums[i];
+		uint64_t *const by_class[] = { &t->stacks_complete, &t->stacks_joined, &t->stacks_truncated, &t->stacks_failed };
+		*by_class[stack_class_of(c->end, c->splice)] += sum->count;
+		t->samples += sum->count;
+		t->weight += sum->weight;
+		t->second_comb += sum->is_second ? sum->count : 0;
+		t->cut += sum->is_cut ? sum->weight : 0;
+		if (c->end < UNWIND_END_COUNT)
+			t->ends[c->end] += sum->count;
+		if (c->splice < 3)
+			t->splices[c->splice] += sum->count;
+	}
 }
 
 static int by_value(const void *a, const void *b)
@@ -372,41 +403,96 @@ static int by_value(const void *a, const void *b)
 static void find_weights(struct tally *t)
 {
 	const struct profile *p = t->profile;
+	const struct profile_event *e = &p->events.data[t->event];
 	enum { MAX_MEDIAN = 65536 };
 	VEC(uint64_t) some = { 0 };
-	size_t count = 0, step = 1 + p->samples.count / MAX_MEDIAN;
+	struct sample_point points[POINTS];
+	size_t step = 1 + p->samples.count / MAX_MEDIAN, until_next = 1;
 	uint64_t first = 0;
-	if (p->events.data[t->event].counts_by_weight)
-		return;
-	for (size_t i = 0; i < p->samples.count; i++) {
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&p->samples, i, &s_row);
-		if (s->event != t->event || s->weight == 0)
-			continue;
-		if (first == 0)
-			first = s->weight;
-		t->is_weighted |= s->weight != first;
-		if (count++ % step == 0)
-			vec_push(&some, s->weight);
+	t->counts_by_weight = e->counts_by_weight;
+	for (size_t at = 0, count; !t->counts_by_weight && (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count) {
+		for (size_t i = 0; i < count; i++) {
+			uint64_t weight = points[i].weight;
+			if (weight == 0 || p->samples.contexts.data[points[i].context].event != t->event)
+				continue;
+			if (first == 0)
+				first = weight;
+			t->is_weighted |= weight != first;
+			if (--until_next == 0) {
+				until_next = step;
+				vec_push(&some, weight);
+			}
+		}
 	}
 	if (t->is_weighted && some.count > 0) {
 		qsort(some.data, some.count, sizeof(*some.data), by_value);
-		const struct profile_event *e = &p->events.data[t->event];
-		size_t middle = some.count / 2;
-		t->weight_floor = e->is_freq && !e->is_clock ? (double)some.data[middle] / 4 : 0;
+		uint64_t median = some.data[some.count / 2];
+		t->weight_floor = e->is_freq && !e->is_clock ? (double)median / 4 : 0;
 	}
 	vec_release(&some);
 }
 
-static void start(struct tally *t)
+static void start(struct tally *t, const struct report_filter *filter)
 {
+	const struct samples *samples = &t->profile->samples;
+	bool *keeps = filter_contexts(filter, t->profile);
 	intern_init(&t->entry_ids);
 	intern_init(&t->context_ids);
 	vec_reserve(&t->entry_of_line, t->profile->chains.count + 1);
 	memset(t->entry_of_line.data, 0, t->entry_of_line.capacity * sizeof(uint32_t));
 	vec_reserve(&t->set_of_stack, t->profile->nodes.count + 1);
 	memset(t->set_of_stack.data, 0, t->set_of_stack.capacity * sizeof(uint32_t));
+	t->moves = mem_zero(TALLY_MOVES, sizeof(*t->moves));
+	t->context_sums = mem_zero(samples->contexts.count + 1, sizeof(*t->context_sums));
+	for (size_t i = 0; i < samples->contexts.count; i++) {
+		const struct sample_context *c = &samples->contexts.data[i];
+		bool is_kept = c->event == t->event && keeps[i];
+		t->context_sums[i] = (struct tally_context_sum){ .context = is_kept ? context_of(t, c) : 0, .is_kept = is_kept, .is_idle = c->is_idle != 0,
+			.is_kernel = c->is_kernel != 0, .is_cut = stack_class_of(c->end, c->splice) >= STACK_TRUNCATED, .is_second = c->comb != 0 };
+	}
+	free(keeps);
 	find_weights(t);
+}
+
+// The block that all of the points are in; TALLY_BLOCKS: not all in one.
+static size_t common_block(const struct tally *t, const struct sample_point *points, size_t count)
+{
+	uint64_t first_ns = UINT64_MAX, last_ns = 0;
+	for (size_t i = 0; i < count; i++) {
+		first_ns = points[i].time_ns < first_ns ? points[i].time_ns : first_ns;
+		last_ns = points[i].time_ns > last_ns ? points[i].time_ns : last_ns;
+	}
+	size_t block = block_of(t, first_ns);
+	return block == block_of(t, last_ns) ? block : TALLY_BLOCKS;
+}
+
+static void count_samples(struct tally *t, const struct report_filter *filter)
+{
+	struct sample_point points[POINTS];
+	size_t block = 0;
+	bool any_time = filter->from_ns == 0 && filter->to_ns == 0;
+	for (size_t at = 0, count; (count = samples_points(&t->profile->samples, at, points, POINTS)) > 0; at += count) {
+		size_t common = common_block(t, points, count);
+		for (size_t i = 0; i < count; i++) {
+			const struct sample_point *point = &points[i];
+			const struct tally_context_sum *sum = &t->context_sums[point->context];
+			if (!sum->is_kept || (!any_time && !filter_keeps_time(filter, point->time_ns)))
+				continue;
+			if (sum->is_idle) {
+				t->idle_samples++;
+				t->idle_weight += (double)point->weight;
+				if (!t->idle)
+					continue;
+			}
+			size_t now = common < TALLY_BLOCKS ? common : block_of(t, point->time_ns);
+			if (now != block) {
+				flush_block(t, block);
+				block = now;
+			}
+			count_sample(t, point, now);
+		}
+	}
+	flush_block(t, block);
 }
 
 void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,
@@ -416,27 +502,13 @@ void tally_build(struct tally *tally, const struct profile *profile, uint32_t ev
 		.from_ns = from_ns, .to_ns = to_ns };
 	for (size_t i = 0; i < options->keys.count; i++)
 		tally->keys |= 1u << options->keys.data[i];
-	start(tally);
-	struct report_filter filter = options->filter; // of samples; dsos and symbols choose rows
-	filter.dsos = filter.symbols = NULL;
-	size_t block = 0;
-	for (size_t i = 0; i < profile->samples.count; i++) {
-		struct profile_sample sample_row;
-		const struct profile_sample *sample = samples_get(&profile->samples, i, &sample_row);
-		if (sample->event != event || !filter_keeps(&filter, profile, sample))
-			continue;
-		if (sample->is_idle) {
-			tally->idle_samples++;
-			tally->idle_weight += (double)sample->weight;
-			if (!tally->idle)
-				continue;
-		}
-		count_sample(tally, sample, &block);
-	}
-	flush_block(tally, block);
-	for (size_t i = 0; i < tally->sets.count; i++)
-		for (uint32_t m = 0; m < tally->sets.data[i].count; m++)
-			tally->rows.data[tally->members.data[tally->sets.data[i].first + m]].cut += tally->set_cut.data[i];
+	start(tally, &options->filter);
+	count_samples(tally, &options->filter);
+	for (size_t i = 0; i < TALLY_MOVES; i++)
+		if (tally->moves[i].count > 0)
+			apply_move(tally, &tally->moves[i]);
+	add_sets(tally);
+	add_contexts(tally);
 	count_ends(tally);
 }
 
@@ -459,8 +531,8 @@ void tally_release(struct tally *t)
 	vec_release(&t->sets);
 	vec_release(&t->members);
 	vec_release(&t->thread_states);
-	vec_release(&t->set_block);
-	vec_release(&t->set_cut);
+	free(t->context_sums);
+	free(t->moves);
 	vec_release(&t->row_self);
 	vec_release(&t->row_total);
 	vec_release(&t->touched_sets);

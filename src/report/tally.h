@@ -44,14 +44,27 @@ struct tally_row {
 // Rows have no cell for blocks without them. A (row, block) may occur more than once when samples are not in the order of time.
 struct tally_cell { uint32_t row, block; double self, total; };
 
-// The distinct rows of a stack, into `members`; and whether its innermost place has a name, which does not depend on the keys.
-struct tally_set { uint32_t first, count, self_row; bool is_resolved; };
+// The distinct rows of a stack in a context, into `members`; and what its samples come to, which goes to the rows at the end.
+struct tally_set {
+	uint32_t first, count, self_row;
+	uint32_t stack, context;
+	bool is_resolved;        // its innermost place has a name; that does not depend on the keys
+	bool is_guessed;         // a frame was found without CFI
+	uint64_t samples, second_comb;
+	double block;            // weight in the block of time at hand
+	double user, kernel, cut;
+};
+// How often a thread went from one set to another between two samples.
+struct tally_move { uint32_t from, to; uint64_t count; };
+enum { TALLY_MOVES = 1 << 14 };
+
+struct tally_context_sum;
 
 struct tally {
 	const struct profile *profile;
 	uint32_t event;
 	unsigned keys;           // 1 << enum report_key
-	bool inlines, idle, is_weighted;
+	bool inlines, idle, is_weighted, counts_by_weight;
 	double weight_floor;     // weights below belong to the start of a frequency's adaptation and count 0
 	uint64_t from_ns, to_ns; // of the blocks
 
@@ -77,24 +90,26 @@ struct tally {
 	struct intern entry_ids, context_ids;
 	VEC(uint32_t) entry_of_line; // by index into profile->chains; + 1, 0: not yet
 	struct hash_map row_ids, set_ids, thread_ids, process_ids;
-	VEC(uint32_t) set_of_stack;
+	VEC(uint32_t) set_of_stack;   // + 1, the last one of the stack; 0: none yet
 	VEC(uint8_t) guessed;         // by node of the profile, as far as was asked
 	VEC(struct tally_set) sets;
 	VEC(uint32_t) members;
 	VEC(uint32_t) thread_states; // the set of each thread's last sample
-	VEC(double) set_block, set_cut, row_self, row_total;
+	struct tally_context_sum *context_sums; // by context of the samples
+	struct tally_move *moves;    // TALLY_MOVES, by a hash: those of which there are many are worked out once
+	VEC(double) row_self, row_total;
 	VEC(uint32_t) touched_sets, touched_rows, stamps;
 	uint32_t stamp;
 };
 
 enum stack_class { STACK_COMPLETE, STACK_JOINED, STACK_TRUNCATED, STACK_FAILED };
-enum stack_class stack_class_of(const struct profile_sample *sample);
+enum stack_class stack_class_of(uint8_t end, uint8_t splice);
 
 // `filter` restricts which samples are counted (its dsos and symbols do not). Blocks divide [from_ns, to_ns).
 void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,
                  uint64_t from_ns, uint64_t to_ns);
-double tally_weight(const struct tally *tally, const struct profile_sample *sample); // what the sample counts
-const struct tally_set *tally_rows_of(struct tally *tally, const struct profile_sample *sample); // of a sample that was counted
+double tally_weight(const struct tally *tally, uint64_t weight); // what a sample of that weight counts
+const struct tally_set *tally_rows_of(struct tally *tally, const struct sample_point *point); // of a sample that was counted
 void tally_release(struct tally *tally);
 // Groups the cells by row, once; then the row's weights in each block can be asked for (arrays of TALLY_BLOCKS).
 void tally_sort_cells(struct tally *tally);
