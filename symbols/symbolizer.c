@@ -63,7 +63,7 @@ const char *symbol_missing_text(enum symbol_missing missing)
 	case SYMBOL_WRONG_BUILD_ID: return "the file here is not the one that ran: its build ID differs";
 	case SYMBOL_NO_SYMBOLS: return "stripped, and no debug file found";
 	case SYMBOL_NOT_COVERED: return "between symbols";
-	case SYMBOL_NO_KALLSYMS: return "the kernel hides its addresses: kernel.kptr_restrict (sysctl -w kernel.kptr_restrict=0, or run as root)";
+	case SYMBOL_NO_KALLSYMS: return "the kernel hides its addresses: kernel.kptr_restrict (sysctl -w kernel.kptr_restrict=0; root sees them unless it is 2)";
 	case SYMBOL_NO_MAP: return "code made at run time, and no /tmp/perf-PID.map names it";
 	case SYMBOL_BAD_FILE: return "the file here cannot be read";
 	}

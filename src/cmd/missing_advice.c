@@ -147,7 +147,7 @@ void missing_help(const struct profile *profile, uint32_t dso, const char *comm,
 		debug_file_help(path, &row->build_id, out);
 		break;
 	case SYMBOL_NO_KALLSYMS:
-		buf_string(out, "sysctl -w kernel.kptr_restrict=0, or record as root");
+		buf_string(out, "sysctl -w kernel.kptr_restrict=0; or record as root, who sees them unless it is 2");
 		break;
 	case SYMBOL_NO_MAP:
 		buf_string(out, runtime_help(comm));

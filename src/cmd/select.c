@@ -64,6 +64,9 @@ bool select_take(struct selection *s, const struct option_value *value, struct e
 	case SELECT_DEMANGLE:
 		s->load.demangle = !value->negated;
 		return true;
+	case SELECT_CLONES:
+		s->load.no_clones = value->negated;
+		return true;
 	case SELECT_SYMFS:
 		s->load.symfs = value->value;
 		return true;

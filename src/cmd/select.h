@@ -11,7 +11,7 @@
 
 enum select_id {
 	SELECT_INPUT = 1000, SELECT_SALVAGE, SELECT_INLINE, SELECT_DEMANGLE, SELECT_SYMFS, SELECT_JOBS, SELECT_COMMS, SELECT_DSOS, SELECT_SYMBOLS,
-	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE, SELECT_CACHE, SELECT_DEBUG_DIR, SELECT_DEBUGINFOD,
+	SELECT_PIDS, SELECT_TIDS, SELECT_CPUS, SELECT_TIME, SELECT_FORCE, SELECT_CACHE, SELECT_DEBUG_DIR, SELECT_DEBUGINFOD, SELECT_CLONES,
 	SELECT_UNWINDER,
 };
 
@@ -23,6 +23,8 @@ enum select_id {
 	{ 'i', "input", "FILE", "the recording, ours or perf's, or text: folded stacks, perf script's output; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" }, \
 	{ 0, "inline", NULL, "show inlined functions as frames of their own (the default)", OPTION_NEGATABLE, SELECT_INLINE, NULL, NULL }, \
 	{ 0, "demangle", NULL, "show C++ and Rust names as they are written (the default)", OPTION_NEGATABLE, SELECT_DEMANGLE, NULL, NULL }, \
+	{ 0, "clones", NULL, "foo.cold, foo.part.0, foo.constprop.0, foo.isra.0 as functions of their own (the default);\nwith --no-clones all of it is foo", \
+	  OPTION_NEGATABLE | OPTION_EXPERT, SELECT_CLONES, NULL, NULL }, \
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL }, \
 	{ 0, "symfs", "DIR", "look for binaries, and for debug files in the usual places, below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" }, \
 	{ 0, "debug-dir", "DIR", "look for debug files (DIR/.build-id/..., DIR/PATH) there first; repeatable", OPTION_EXPERT, SELECT_DEBUG_DIR, NULL, "file" }, \

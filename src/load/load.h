@@ -45,6 +45,7 @@ struct load_options {
 	const struct load_sink *sink; // NULL: none
 	bool libunwind;       // unwinds raw stacks, in our unwinder's stead
 	const struct load_compare *compare; // both unwind, ours counts; NULL: none
+	bool no_clones;       // foo.cold, foo.part.0, foo.constprop.0 count as foo
 	bool no_lines;        // names alone: folded stacks need no lines
 };
 // What the commands' defaults are.

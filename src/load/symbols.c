@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "load/hot.h"
 #include "load/symbols.h"
+#include "profile/clones.h"
 
 enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64 };
 
@@ -253,14 +254,20 @@ static void preset_names(struct symbols *symbols)
 // ---------------------------------------------------------------- lines of a frame
 
 // A name is met many times. The symbolizer keeps each text once, so where it stands says which it is.
+static uint32_t intern_name(struct symbols *symbols, const char *name)
+{
+	size_t length = symbols->loader->options->no_clones ? clones_base_length(name, false) : strlen(name);
+	return intern_bytes(&symbols->loader->profile->names, name, length);
+}
+
 static uint32_t function_of(struct symbols *symbols, const char *name, const char *linkage_name, uint32_t dso)
 {
 	struct profile *profile = symbols->loader->profile;
 	uint64_t hash = hash_pair((uint64_t)(uintptr_t)name ^ (uint64_t)dso << 48, (uint64_t)(uintptr_t)linkage_name);
 	struct named *slot = &symbols->named[hash % NAMED_SLOTS];
 	if (!slot->is_used || slot->name != name || slot->linkage_name != linkage_name || slot->dso != dso) {
-		struct profile_function function = { .name = intern_string(&profile->names, name != NULL ? name : "[unknown]"),
-		                                     .linkage_name = linkage_name != NULL ? intern_string(&profile->names, linkage_name) : 0,
+		struct profile_function function = { .name = intern_name(symbols, name != NULL ? name : "[unknown]"),
+		                                     .linkage_name = linkage_name != NULL ? intern_name(symbols, linkage_name) : 0,
 		                                     .dso = dso, .is_known = name != NULL };
 		*slot = (struct named){ .name = name, .linkage_name = linkage_name, .dso = dso, .is_used = true,
 		                        .function = profile_add_function(profile, &function) };

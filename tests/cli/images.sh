@@ -4,7 +4,7 @@
 # pid namespace; --symfs, --debug-dir, --no-cache; and report --missing, which says what could not be named.
 . "$(dirname "$0")/tap.sh"
 CC=${CC:-gcc}
-names='the deleted program|the replaced program|a mount namespace|a pid namespace|--symfs|--debug-dir|--no-cache|--missing'
+names='the deleted program|the replaced program|a mount namespace|a pid namespace|a root of its own|--symfs|--debug-dir|--no-cache|--missing'
 if ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
 	IFS='|'
 	for name in $names; do skip "this host cannot record, or has no compiler" "$name"; done
@@ -87,6 +87,56 @@ if unshare -m true 2>/dev/null; then
 else
 	skip "unshare -m is not allowed" "a program in a mount namespace of its own"
 fi
+
+# A root of its own in mount and pid namespaces, as a container has, and gone when the report is made: its program, its copy of libc.
+libc=$(ldd /bin/sh 2>/dev/null | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
+loader=$(readelf -l /bin/sh 2>/dev/null | sed -n 's/.*program interpreter: \([^]]*\).*/\1/p')
+if unshare -mpf chroot / true 2>/dev/null && [ -r "$libc" ] && [ -r "$loader" ]; then
+	cat >contained.c <<'C'
+#include <stdlib.h>
+#include <string.h>
+static volatile unsigned long sink;
+static unsigned long values[4096];
+static int compare(const void *a, const void *b) { sink++; return memcmp(a, b, 8); }
+__attribute__((noinline)) void work_in_the_container(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i * i; }
+int main(void)
+{
+	work_in_the_container(100000000);
+	for (int round = 0; round < 150; round++) {
+		for (unsigned long i = 0; i < 4096; i++)
+			values[i] = (i + round) * 2654435761u;
+		qsort(values, 4096, 8, compare);
+	}
+	return 0;
+}
+C
+	mkdir -p "box$(dirname "$libc")" "box$(dirname "$loader")" box/opt box/proc
+	cp -L "$libc" "box$libc" && cp -L "$loader" "box$loader" && "$CC" -O1 -g -o box/opt/contained contained.c
+	record -o box.data -- unshare -mpf --mount-proc=box/proc chroot box /opt/contained
+	before=$(symbols box.data --children -c contained)
+	like "$before" '^work_in_the_container$' "a root of its own in a mount and a pid namespace: the program"
+	like "$before" '^__libc_start_main' "its libc"
+	rm -rf box contained.c
+	is "$(symbols box.data --children -c contained)" "$before" "the same names when the root is gone"
+else
+	skip "unshare, chroot or libc's place" "a root of its own in a mount and a pid namespace"
+fi
+
+# What compilers split off has a name of its own, unless that is not wanted.
+cat >clones.c <<'C'
+static volatile unsigned long sink;
+__attribute__((noinline, used)) static void split_cold(void) __asm__("split.cold");
+__attribute__((noinline, used)) static void split_part(void) __asm__("split.part.0");
+static void split_cold(void) { for (unsigned long i = 0; i < 80000000; i++) sink += i * i; }
+static void split_part(void) { for (unsigned long i = 0; i < 80000000; i++) sink += i * i; }
+int main(void) { split_cold(); split_part(); return 0; }
+C
+"$CC" -O1 -o clones clones.c
+record -o clones.data -- ./clones
+like "$(symbols clones.data | sort | tr '\n' ' ')" 'split\.cold split\.part\.0' "clones' suffixes are kept"
+got=$(symbols clones.data --no-clones)
+is "$(grep -c '^split$' <<<"$got")" 1 "--no-clones: one function"
+unlike "$got" 'split\.' "and none of its parts"
 
 # JIT code: pages of our own, named by a map that is written under the number that the process has in its own namespace.
 cat >jit.c <<'C'

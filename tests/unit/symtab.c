@@ -142,11 +142,11 @@ static void choices(void)
 }
 
 // Every entry of every .plt section, with the names that objdump gives.
-static void plt(const char *what, const char *flags)
+static void plt(const char *what, const char *prefix, const char *flags)
 {
 	scratch_write("p.c", "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(int c, char **v) { void (*f)(void *) = free; "
-	                     "puts(getenv(v[0]) ? v[0] : strchr(v[0], c)); f(malloc((unsigned)atoi(v[0]))); return 0; }\n");
-	if (!shell("gcc -O1 -fno-builtin %s -o p p.c 2>gcc.err && objdump -d p >p.dis", flags)) {
+	                     "puts(getenv(v[0]) ? v[0] : strchr(v[0], c)); free(malloc((unsigned)atoi(v[0]))); f(0); return 0; }\n");
+	if (!shell("%sgcc -O1 -fno-builtin %s -o p p.c 2>gcc.err && %sobjdump -d p >p.dis", prefix, flags, prefix)) {
 		skip("not built here", "PLT entries: %s", what);
 		return;
 	}
@@ -206,10 +206,13 @@ int main(void)
 	nesting();
 	random_ranges();
 	choices();
-	plt("lazy", "-Wl,-z,lazy -fcf-protection=none");
-	plt("IBT (.plt.sec)", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy");
-	plt("bound at start", "-Wl,-z,now");
-	plt("no PIE", "-no-pie");
+	plt("lazy", "", "-Wl,-z,lazy -fcf-protection=none");
+	plt("IBT (.plt.sec)", "", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy");
+	plt("bound at start", "", "-Wl,-z,now");
+	plt("no PIE", "", "-no-pie");
+	plt("AArch64", "aarch64-linux-gnu-", "-Wl,-z,lazy");
+	plt("AArch64, bound at start", "aarch64-linux-gnu-", "-Wl,-z,now");
+	plt("AArch64 with BTI", "aarch64-linux-gnu-", "-mbranch-protection=standard -Wl,-z,force-bti");
 	static_program();
 	return tap_done();
 }
