@@ -198,6 +198,30 @@ static void save_images(const struct session *session)
 	free(folder);
 }
 
+// By the books of a recording that is over. `why`: room for the reason why not, which the summary borrows.
+static void add_cost(struct summary *summary, const struct session_facts *facts, struct names *names, struct err *why)
+{
+	struct cost *cost = &summary->cost;
+	const struct summary_event *event = &summary->events.data[0];
+	summary->wants_cost = true;
+	if (!event->is_clock)
+		err_set(why, STATUS_HOST, "it is that of clocks, and this is %s", event->name);
+	if (!event->is_clock || !cost_calibrate(&cost->unit, why)) {
+		summary->cost_refusal = why->text;
+		return;
+	}
+	for (size_t i = 0; i < summary->events.count; i++) {
+		event = &summary->events.data[i];
+		cost->ticks += event->taken + event->others + event->lost + event->dropped;
+	}
+	cost->copied_kib = (double)facts->ledger->copied_bytes / 1024;
+	cost->recorder_cpu_s = summary->recorder_cpu_seconds;
+	cost->target_cpu_s = summary->cpu_seconds;
+	names_meta(names, "cost.tick_ns", "%.1f", cost->unit.tick_ns);
+	names_meta(names, "cost.copy_ns_per_kib", "%.2f", cost->unit.copy_ns_per_kib);
+	names_meta(names, "cost.target_ns", "%.0f", 1e9 * cost_target_s(cost));
+}
+
 // `failed`: what was wrong with the output, or NULL.
 static int finish(const struct record_options *options, struct session *session, const struct err *failed)
 {
@@ -214,6 +238,9 @@ static int finish(const struct record_options *options, struct session *session,
 		if (session_map_refusal(session) != NULL)
 			vec_push(&summary.notes, session_map_refusal(session));
 	}
+	struct err why = { 0 };
+	if (options->cost && summary.events.count > 0)
+		add_cost(&summary, &facts, &names, &why);
 	if (options->save_images)
 		save_images(session);
 	int status = status_of(options, &facts, &summary);

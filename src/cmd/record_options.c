@@ -15,7 +15,7 @@
 enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
 	OPT_MIN_FREE, OPT_MAX_CPU, OPT_MAX_LOSS, OPT_REPEAT, OPT_TWO_COMBS, OPT_STRICT, OPT_SYMBOL_TIME, OPT_SYMBOLS, OPT_UID, OPT_ALL_USER, OPT_ALL_KERNEL,
-	OPT_INHERIT, OPT_DRY_RUN,
+	OPT_INHERIT, OPT_DRY_RUN, OPT_COST,
 	OPT_REALTIME, OPT_JOIN, OPT_PER_TASK, OPT_PID, OPT_TID, OPT_ALL_CPUS, OPT_CPU, OPT_CGROUP, OPT_CONTAINER, OPT_SUMMARY, OPT_CACHE, OPT_DEBUG_DIR, OPT_DEBUGINFOD, OPT_SAVE_IMAGES,
 	OPT_NOTHING,
 };
@@ -61,6 +61,8 @@ const struct option record_option_table[] = {
 	{ 0, "repeat", "N", "run the command N times after a warm-up run, into FILE.1 … FILE.N, and say what the\nruns differ by: for programs shorter than their phases", 0,
 	  OPT_REPEAT, NULL, NULL },
 	{ 0, "strict", NULL, "status 5 when the loss is above --max-loss", 0, OPT_STRICT, NULL, NULL },
+	{ 0, "cost", NULL, "say what recording cost by its books: each sample's interrupt and stack copy, calibrated\non this host when it is over (0.3 s), and the recorder's own time", 0,
+	  OPT_COST, NULL, NULL },
 	{ 'm', "mmap-pages", "SIZE", "ring per CPU: pages, or with B, K, M, G; rounded up to a power of two", OPTION_EXPERT, OPT_MMAP, NULL, NULL },
 	{ 'r', "realtime", "PRIO", "real-time priority of the drain thread (default 1, where allowed)", OPTION_EXPERT, OPT_REALTIME, NULL, NULL },
 	{ 'n', "dry-run", NULL, "open everything, say what would be done, record nothing", OPTION_EXPERT, OPT_DRY_RUN, NULL, NULL },
@@ -340,6 +342,7 @@ static bool take(struct record_options *options, const struct option_value *valu
 	case OPT_ALL_USER: session->all_user = true; return true;
 	case OPT_ALL_KERNEL: session->all_kernel = true; return true;
 	case OPT_DEBUGINFOD: return options->servers != NULL || servers_open(&options->servers, value->spelled, err);
+	case OPT_COST: options->cost = true; return true;
 	case OPT_DRY_RUN: options->dry_run = true; return true;
 	case OPT_JOIN: session->no_join = value->negated; return true;
 	case OPT_NOTHING: return true;

@@ -17,7 +17,7 @@ struct record_options {
 	double max_loss;             // 0.01
 	double symbol_time_s;
 	size_t repeat;               // --repeat; 0: once
-	bool strict, dry_run, two_combs;
+	bool strict, dry_run, two_combs, cost;
 	VEC(const char *) debug_dirs; // ends with NULL once there is one
 	bool no_cache, save_images;
 	struct servers *servers;      // --debuginfod, or NULL

@@ -325,6 +325,7 @@ static void write_event(struct buf *out, const struct report *r, const struct re
 	json_open_object(out, "overhead");
 	number_or_null(out, "recorder_cpu_seconds", e->recorder_cpu_s, e->recorder_cpu_s > 0);
 	number_or_null(out, "share_of_one_cpu", e->recorder_share, e->recorder_cpu_s > 0);
+	number_or_null(out, "accounted_seconds", e->accounted_s, e->accounted_s > 0);
 	json_close_object(out);
 	json_put_number(out, "n", e->n);
 	json_put_bool(out, "weighted", e->is_weighted);

@@ -331,7 +331,14 @@ static void write_profiler(struct text *t)
 	if (e->recorder_cpu_s > 0) {
 		buf_string(t->out, "used ");
 		text_short_percent(t->out, e->recorder_share);
-		buf_string(t->out, " of one CPU; what it cost the program was not measured\n");
+		buf_string(t->out, " of one CPU; ");
+		if (e->accounted_s > 0 && e->cpu_seconds > 0 && !e->is_filtered) {
+			buf_string(t->out, "by its books it took ");
+			text_short_percent(t->out, e->accounted_s / e->cpu_seconds);
+			buf_string(t->out, " of the CPU time used\n");
+		} else {
+			buf_string(t->out, "what it cost the program was not measured\n");
+		}
 	} else {
 		buf_string(t->out, "what it cost was not recorded\n");
 	}

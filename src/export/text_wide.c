@@ -87,7 +87,13 @@ static void write_samples(struct text *t)
 	if (e->recorder_cpu_s > 0) {
 		buf_string(t->out, "accounted ");
 		text_loss_percent(t->out, e->recorder_share);
-		buf_string(t->out, " of one CPU;  A/B not measured\n");
+		buf_string(t->out, " of one CPU");
+		if (e->accounted_s > 0 && e->cpu_seconds > 0 && !e->is_filtered) {
+			buf_string(t->out, ", and ");
+			text_loss_percent(t->out, e->accounted_s / e->cpu_seconds);
+			buf_string(t->out, " of the program's CPU time");
+		}
+		buf_string(t->out, ";  A/B not measured\n");
 	} else {
 		buf_string(t->out, "not recorded\n");
 	}

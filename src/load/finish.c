@@ -253,11 +253,12 @@ void load_meta(struct loader *loader)
 			break;
 		vec_push(&meta->decisions, intern_string(&profile->names, text));
 	}
-	uint64_t recorder_cpu_ns = number_in(features->names, "recorder.cpu_ns");
+	uint64_t recorder_cpu_ns = number_in(features->names, "recorder.cpu_ns"), accounted_ns = number_in(features->names, "cost.target_ns");
 	for (size_t i = 0; i < profile->events.count && recorder_cpu_ns > 0; i++) { // the last word, beside the readings of each second
 		if (!profile->events.data[i].is_sampling)
 			continue;
 		profile->events.data[i].recorder_cpu_ns = recorder_cpu_ns;
+		profile->events.data[i].accounted_ns = accounted_ns;
 		break;
 	}
 	load_times(loader);

@@ -287,6 +287,7 @@ static bool is_stranger(struct drain *drain, const struct record *record)
 
 void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event)
 {
+	drain->ledger->copied_bytes += record->sample.stack.bytes != NULL ? record->sample.stack.dyn_size : 0;
 	if (is_stranger(drain, record)) {
 		drain->ledger->events.data[event].others++;
 		return;

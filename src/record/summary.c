@@ -262,6 +262,29 @@ static void say_file(const struct summary *summary, struct buf *out, struct buf 
 	buf_clear(text);
 }
 
+static void say_cost(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	const struct cost *cost = &summary->cost;
+	char a[32];
+	if (!summary->wants_cost)
+		return;
+	if (summary->cost_refusal != NULL) {
+		buf_printf(text, "cost not calibrated: %s", summary->cost_refusal);
+		paragraph(out, text);
+		return;
+	}
+	buf_string(text, "cost, accounted: ");
+	if (cost->target_cpu_s > 0)
+		buf_printf(text, "%s of the target's CPU time", percent(cost_target_s(cost) / cost->target_cpu_s, a));
+	else
+		buf_printf(text, "%.3f s of CPU time taken from the target", cost_target_s(cost));
+	buf_printf(text, " (tick %.1f us x %s samples", cost->unit.tick_ns / 1e3, grouped(cost->ticks, a));
+	if (cost->copied_kib > 0)
+		buf_printf(text, ", copy %.3f us x %s KiB", cost->unit.copy_ns_per_kib / 1e3, grouped((uint64_t)cost->copied_kib, a));
+	buf_printf(text, "); drain %.1f us a sample of the recorder's. What caches lose is not in it: perfsample overhead", cost_drain_us(cost));
+	paragraph(out, text);
+}
+
 static void say_hint(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	double used = summary->seconds > 0 ? summary->cpu_seconds / summary->seconds : 1;
@@ -295,6 +318,7 @@ void summary_text(const struct summary *summary, struct buf *out)
 		           summary->throttled_seconds, 100 * summary->recorder_share);
 	}
 	paragraph(out, &text);
+	say_cost(summary, out, &text);
 	say_hint(summary, out, &text);
 	say_file(summary, out, &text);
 	buf_release(&text);

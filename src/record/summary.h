@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/vec.h"
+#include "record/cost.h"
 
 struct summary_event {
 	const char *name;     // as opened: "cpu-clock"
@@ -41,6 +42,9 @@ struct summary {
 	uint32_t stack_bytes;
 	double recorder_share;     // of one CPU, 0 to 1
 	double recorder_cpu_seconds;
+	bool wants_cost;
+	struct cost cost;          // with wants_cost
+	const char *cost_refusal;  // why it could not be calibrated, or NULL
 	double max_loss;           // 0.01
 	VEC(const char *) notes;   // decisions to be said
 	VEC(const char *) decisions; // all of them

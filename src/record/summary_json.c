@@ -78,6 +78,18 @@ static json_t *stacks_json(const struct summary *summary, json_t **ends)
 	                 (json_int_t)summary->truncated, "failed", (json_int_t)summary->failed);
 }
 
+static json_t *cost_json(const struct summary *summary)
+{
+	const struct cost *cost = &summary->cost;
+	if (!summary->wants_cost || summary->cost_refusal != NULL)
+		return json_null();
+	return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f, s:o, s:f, s:{s:I, s:I}}", "tick_us", cost->unit.tick_ns / 1e3, "copy_us_per_kib",
+	                 cost->unit.copy_ns_per_kib / 1e3, "samples", (json_int_t)cost->ticks, "copied_kib", cost->copied_kib, "drain_us_per_sample",
+	                 cost_drain_us(cost), "target_seconds", cost_target_s(cost), "target_share",
+	                 cost->target_cpu_s > 0 ? json_real(cost_target_s(cost) / cost->target_cpu_s) : json_null(), "recorder_cpu_seconds",
+	                 cost->recorder_cpu_s, "calibration", "rounds", (json_int_t)cost->unit.rounds, "samples", (json_int_t)cost->unit.samples);
+}
+
 void summary_json(const struct summary *summary, struct buf *out)
 {
 	json_t *events = json_array(), *ends;
@@ -106,6 +118,8 @@ void summary_json(const struct summary *summary, struct buf *out)
 	json_object_set_new(doc, "stack_copy_bytes", json_integer(summary->stack_bytes));
 	json_object_set_new(doc, "overhead", json_pack("{s:f, s:f}", "recorder_cpu_seconds", summary->recorder_cpu_seconds, "share_of_one_cpu",
 	                                               summary->recorder_share));
+	if (summary->wants_cost)
+		json_object_set_new(doc, "cost", cost_json(summary));
 	json_object_set_new(doc, "decisions", texts(summary->decisions.data, summary->decisions.count));
 	json_object_set_new(doc, "ended_by", text_or_null(summary->end));
 	json_object_set_new(doc, "file", json_pack("{s:o, s:I, s:b}", "path", text_or_null(summary->path), "bytes", (json_int_t)summary->bytes,

@@ -184,6 +184,7 @@ void account_event(struct build *b)
 	event->is_lossy = event->missing > 0 && event->missing >= 0.001 * (event->n + event->missing);
 	event->idle_excluded = !b->options->idle && event->idle > 0 ? event->idle / (event->idle + event->taken) : 0;
 	event->cpu_seconds = cpu_seconds(b);
+	event->accounted_s = (double)e->accounted_ns / 1e9;
 	event->recorder_cpu_s = (double)e->recorder_cpu_ns / 1e9;
 	event->recorder_share = b->report->seconds > 0 ? event->recorder_cpu_s / b->report->seconds : 0;
 	// Only events that need a counter of the hardware are multiplexed; a task's clock that ran less than it was enabled was merely not running.

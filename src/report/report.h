@@ -107,6 +107,7 @@ struct report_event {
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
 	uint64_t stacks_guessed;      // with a frame that no CFI led to
 	double recorder_cpu_s, recorder_share;
+	double accounted_s;  // taken from the program by the recorder's books; 0: not reckoned
 	double n;                     // Kish's n when weighted
 	double missing;               // how many samples the worst case adds, on the scale of n: lost, and what silence, drops and throttling hide
 	bool is_lossy;                // missing / (n + missing) >= 0.1 %: intervals shown are worst cases
