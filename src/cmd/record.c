@@ -46,7 +46,7 @@ static void add_events(struct summary *summary, const struct session_facts *fact
 		vec_push(&summary->events, (struct summary_event){
 			.name = opened->name, .because = because(facts->set, e), .is_clock = opened->is_clock,
 			.is_freq = opened->attr.freq, .samples = opened->samples, .period = opened->attr.sample_period,
-			.frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .others = books->others, .lost = total.lost,
+			.frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .idle_unsampled = books->idle_unsampled, .others = books->others, .lost = total.lost,
 			.dropped = books->dropped, .expected = ledger_expected(facts->ledger, facts->set, e), .running_ns = total.running,
 		});
 	}
@@ -124,7 +124,7 @@ static struct summary summarize(const struct record_options *options, const stru
 	// At most one period a new task; what is beyond has another cause, and none is named that was not seen.
 	const struct summary_event *event = summary.events.count > 0 ? &summary.events.data[0] : NULL;
 	if (facts->target->events.scope == SCOPE_TASK && event != NULL &&
-	    event->expected - (double)(event->taken + event->others + event->lost + event->dropped) <= (double)ledger->births)
+	    event->expected - (double)(event->taken + event->idle_unsampled + event->others + event->lost + event->dropped) <= (double)ledger->births)
 		summary.silent_reason = "with per-task events each new task starts with one whole period, unsampled";
 	return summary;
 }

@@ -362,6 +362,7 @@ void account_finish(struct loader *loader)
 		struct profile_event *event = &profile->events.data[own->event];
 		event->others += own->value;
 		event->dropped += own->enabled;
+		event->idle_unsampled += own->lost;
 		event->counts_cpus |= own->running != 0;
 	}
 	if (first != NULL) { // what the recorder counts over all events stands with the first

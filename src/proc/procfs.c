@@ -357,3 +357,28 @@ long procfs_number(const char *path, long missing)
 	long value = strtol(text, &end, 10);
 	return end == text || errno != 0 ? missing : value;
 }
+
+bool procfs_idle_ns(const uint32_t *cpus, size_t count, uint64_t *idle_ns)
+{
+	struct proc_lines lines;
+	long ticks_per_second = sysconf(_SC_CLK_TCK);
+	size_t found = 0, length;
+	uint64_t sum = 0;
+	if (ticks_per_second <= 0 || !proc_lines_open(&lines, "/proc/stat"))
+		return false;
+	for (const char *line; found < count && (line = proc_lines_next(&lines, &length)) != NULL && strncmp(line, "cpu", 3) == 0;) {
+		uint32_t cpu;
+		uint64_t ticks;
+		if (!proc_idle_parse(line, &cpu, &ticks))
+			continue; // the sum of all
+		for (size_t i = 0; i < count; i++)
+			if (cpus[i] == cpu) {
+				sum += ticks;
+				found++;
+				break;
+			}
+	}
+	proc_lines_close(&lines);
+	*idle_ns = sum * (1000000000u / (uint64_t)ticks_per_second);
+	return found == count;
+}

@@ -70,4 +70,7 @@ bool procfs_cpu_list_parse(const char *text, uint32_t **cpus, size_t *count); //
 // A number in a one-line file such as /proc/sys/kernel/perf_event_paranoid; `missing` when unreadable.
 long procfs_number(const char *path, long missing);
 
+// What these CPUs (numbers, each once) have been idle since boot, together: /proc/stat, to a clock tick (10 ms) each. false: it does not have them all.
+bool procfs_idle_ns(const uint32_t *cpus, size_t count, uint64_t *idle_ns);
+
 #endif

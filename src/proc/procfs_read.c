@@ -1,5 +1,6 @@
 #include "proc/procfs_read.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -240,4 +241,17 @@ bool proc_stat_of(int32_t pid, struct proc_stat *out)
 	char text[1024];
 
 	return proc_read_of(pid, "stat", text, sizeof(text)) > 0 && proc_stat_parse(text, out);
+}
+
+bool proc_idle_parse(const char *line, uint32_t *cpu, uint64_t *ticks)
+{
+	unsigned long long idle, waiting = 0;
+	unsigned number;
+	if (strncmp(line, "cpu", 3) != 0 || !isdigit((unsigned char)line[3])) // %u would skip the blank in the line of all CPUs
+		return false;
+	if (sscanf(line, "cpu%u %*u %*u %*u %llu %llu", &number, &idle, &waiting) < 2)
+		return false;
+	*cpu = number;
+	*ticks = (uint64_t)idle + waiting;
+	return true;
 }

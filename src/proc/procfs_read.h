@@ -46,6 +46,8 @@ enum proc_queried proc_mapping_query(int maps_fd, enum proc_query query, uint64_
 // Fields 4, 9, 14 and 15 of /proc/PID/stat (proc_pid_stat(5)): the command's name may hold blanks and parentheses.
 struct proc_stat { int32_t parent_pid; uint32_t flags; uint64_t user_ticks, system_ticks; };
 bool proc_stat_parse(const char *text, struct proc_stat *out);
+// A line of /proc/stat of one CPU: its number, and what it was idle in clock ticks, waiting for a disk included (proc_stat(5)). false: another line.
+bool proc_idle_parse(const char *line, uint32_t *cpu, uint64_t *ticks);
 bool proc_stat_of(int32_t pid, struct proc_stat *out);
 
 #endif

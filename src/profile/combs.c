@@ -76,6 +76,7 @@ static void add_second(struct profile_event *into, const struct profile_event *f
 	into->period = period;
 	into->lost += from->lost;
 	into->idle += from->idle;
+	into->idle_unsampled += from->idle_unsampled;
 	into->expected += from->expected;
 	into->can_expect &= from->can_expect;
 	into->is_accounted &= from->is_accounted;

@@ -69,6 +69,7 @@ struct profile_event {
 	bool is_accounted;          // READ records of ours: lost, expected and silent can be told
 	uint64_t time_running_ns, time_enabled_ns, value, lost;
 	uint64_t dropped, shortened, sideband_lost, idle, others, recorder_cpu_ns;
+	uint64_t idle_unsampled;    // ticks of idle CPUs that never came as samples (our recordings of whole CPUs): idle, not silent
 	uint64_t accounted_ns;      // what sampling took from the program by the recorder's books (record --cost); 0: not reckoned
 	uint64_t expected;          // round of value or running / period, summed over CPUs and stretches (each its own period); valid when can_expect
 	bool can_expect;

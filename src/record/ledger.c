@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "perf/record.h"
+#include "proc/procfs.h"
 
 void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count)
 {
@@ -144,6 +145,20 @@ static bool first_id(const struct event_set *set, uint32_t event, uint32_t cpu_i
 	return false;
 }
 
+// Idle ticks that no sample stands for. Of what would be silent, never more.
+static void count_idle(struct ledger *ledger, const struct ledger_context *context, uint32_t event)
+{
+	struct ledger_event *books = &ledger->events.data[event];
+	double expected = ledger_expected(ledger, context->set, event);
+	if (!ledger->counts_idle || !context->set->events.data[event].is_clock || expected < 0)
+		return;
+	double due = books->idle_due + (double)ledger->idle_ns / (double)context->set->events.data[event].attr.sample_period;
+	double unsampled = due - (double)books->idle;
+	double silent = expected - (double)(books->taken + books->others + books->dropped + ledger_total(ledger, event).lost);
+	unsampled = unsampled < silent ? unsampled : silent;
+	books->idle_unsampled = unsampled > 0 ? (uint64_t)unsampled : 0;
+}
+
 static void read_event(struct ledger *ledger, const struct ledger_context *context, uint32_t event, const struct perf_event_attr *attr)
 {
 	struct ledger_event *books = &ledger->events.data[event];
@@ -174,7 +189,8 @@ static void write_own(const struct ledger *ledger, const struct ledger_context *
 		if (!first_id(context->set, event, c, &id))
 			continue;
 		write_reading(context, &context->attrs[event], -4, id, context->cpus[c],
-		              &(struct event_reading){ .value = books->others, .enabled = books->dropped, .running = ledger->counts_cpus });
+		              &(struct event_reading){ .value = books->others, .enabled = books->dropped, .running = ledger->counts_cpus,
+		                                             .lost = books->idle_unsampled });
 		return;
 	}
 }
@@ -182,10 +198,14 @@ static void write_own(const struct ledger *ledger, const struct ledger_context *
 bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 {
 	size_t count = ledger->events.count - 1;
+	uint64_t idle_ns;
+	if (ledger->counts_idle && procfs_idle_ns(context->cpus, ledger->cpu_count, &idle_ns))
+		ledger->idle_ns = idle_ns > ledger->idle_before_ns ? idle_ns - ledger->idle_before_ns : 0;
 	for (uint32_t e = 0; e < count; e++) {
 		if (!context->set->events.data[e].samples)
 			continue;
 		read_event(ledger, context, e, &context->attrs[e]);
+		count_idle(ledger, context, e);
 		write_own(ledger, context, e);
 	}
 	ledger->recorder_cpu_ns = ledger_cpu_ns(ledger);
@@ -234,6 +254,8 @@ void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
 		bool is_sideband = e == ledger->events.count - 1;
 		if (!is_sideband && is_measurable(set, e))
 			books->expected += expected_now(ledger, set, e);
+		if (!is_sideband && set->events.data[e].is_clock && set->events.data[e].attr.sample_period > 0)
+			books->idle_due += (double)ledger->idle_ns / (double)set->events.data[e].attr.sample_period;
 		if (is_sideband)
 			books->closed.lost = ledger->sideband_lost;
 		for (size_t c = 0; !is_sideband && c < ledger->cpu_count; c++) {
@@ -245,6 +267,8 @@ void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
 		}
 		books->lost_records = 0;
 	}
+	ledger->idle_before_ns += ledger->idle_ns;
+	ledger->idle_ns = 0;
 }
 
 struct event_reading ledger_total(const struct ledger *ledger, uint32_t event)

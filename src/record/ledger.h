@@ -7,7 +7,9 @@
 //     recorder since sampling began (RUSAGE_SELF, every thread), lost = side-band records lost; tid -3: value = samples of others, enabled = samples that were
 //     set aside, running = records handed on late by the merge, lost = 0;
 //   - per event a READ with pid -1, tid -4 and the id of the event's first fd, cumulative over the stretches: value = its samples of others, enabled = its samples
-//     dropped by us, running = 1 where the event counts whole CPUs of which only the target's samples are kept, so that its time_running is not the target's.
+//     dropped by us, running = 1 where the event counts whole CPUs of which only the target's samples are kept, so that its time_running is not the target's,
+//     lost = ticks of idle CPUs that never came as samples (some virtual CPUs are not run for the timer of their idle task): as many as /proc/stat says that the
+//     CPUs were idle for, less the idle samples, and no more than would else be silent. /proc/stat counts to 10 ms a CPU.
 // taken + idle + others + lost + dropped + silent = expected holds for what the file says: every sample the kernel delivered is either in the file, or counted as
 // `others` (outside the target; or of the held command before its exec, which is the recorder's own code), or dropped.
 #ifndef PERFSAMPLE_RECORD_LEDGER_H
@@ -29,6 +31,8 @@ struct ledger_event {
 	struct event_reading *cpus;      // the last reading on each CPU index, this stretch
 	struct event_reading closed;     // sum over the stretches that ended
 	double expected;                 // due in those, at their own periods
+	double idle_due;                 // ticks that the idle time of those was worth
+	uint64_t idle_unsampled;         // ticks due in idle time that never came; no part of `taken`, and not silent
 };
 
 struct ledger_second { uint32_t taken, lost; }; // first event, by the second since the start
@@ -45,6 +49,8 @@ struct ledger {
 	uint64_t copied_bytes;           // of stack, by the kernel, for every sample that came
 	uint64_t recorder_cpu_ns, cpu_before_ns; // since sampling began; of this process before that
 	bool counts_cpus;                // events of whole CPUs, of which only the target's samples are kept
+	bool counts_idle;                // events of whole CPUs, all of it: idle time is told by /proc/stat
+	uint64_t idle_before_ns, idle_ns; // /proc/stat when this stretch began; idle time since
 	uint64_t births;                 // tasks, threads among them, that began while events were on
 };
 

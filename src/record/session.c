@@ -337,6 +337,8 @@ static bool begin(struct session *session, struct err *err)
 	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
 	ledger_begin(&session->ledger, session->start_ns);
 	session->ledger.counts_cpus = target->filter;
+	session->ledger.counts_idle = target->kind == TARGET_SYSTEM && target->events.scope == SCOPE_CPU && !target->filter &&
+	                              procfs_idle_ns(session->cpu_numbers, target->cpu_count, &session->ledger.idle_before_ns);
 	session->drain.tick_ns = session->start_ns + 1000000000u;
 	if (config->delay_ns > 0)
 		session->drain.enable_ns = session->start_ns + config->delay_ns;
@@ -379,7 +381,7 @@ static uint64_t target_cpu_ns(const struct session *session)
 		return 0;
 	if (session->target.filter)
 		return books->taken * event->attr.sample_period;
-	uint64_t running = ledger_total(&session->ledger, 0).running, apart = (books->idle + books->others) * event->attr.sample_period;
+	uint64_t running = ledger_total(&session->ledger, 0).running, apart = (books->idle + books->idle_unsampled + books->others) * event->attr.sample_period;
 	return running > apart ? running - apart : 0;
 }
 

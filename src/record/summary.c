@@ -92,7 +92,7 @@ double summary_lost_share(const struct summary *summary)
 
 static double silent_of(const struct summary_event *event)
 {
-	return event->expected - (double)(event->taken + event->others + event->lost + event->dropped); // idle ones are taken too
+	return event->expected - (double)(event->taken + event->idle_unsampled + event->others + event->lost + event->dropped); // idle ones are taken too
 }
 
 static double silent_share(const struct summary_event *event)
@@ -231,6 +231,10 @@ static void say_notes(const struct summary *summary, struct buf *out, struct buf
 	char a[32];
 	for (size_t i = 0; i < summary->notes.count; i++) {
 		buf_string(text, summary->notes.data[i]);
+		paragraph(out, text);
+	}
+	if (main_event(summary)->idle_unsampled > 0) {
+		buf_printf(text, "%s ticks of idle CPUs gave no sample: idle by /proc/stat, not silent", grouped(main_event(summary)->idle_unsampled, a));
 		paragraph(out, text);
 	}
 	if (summary->shortened > 0) {

@@ -16,6 +16,7 @@ struct summary_event {
 	bool is_clock, is_freq, samples;
 	uint64_t period, frequency;
 	uint64_t taken, idle, others, lost, dropped;
+	uint64_t idle_unsampled; // ticks of idle CPUs that never came: idle, not silent
 	double expected;      // negative: not measurable
 	uint64_t running_ns;
 };

@@ -48,9 +48,11 @@ static json_t *event_json(const struct summary_event *event)
 		json_object_set_new(sampling, "kind", json_string("period"));
 		json_object_set_new(sampling, event->is_clock ? "period_ns" : "period", json_integer((json_int_t)event->period));
 	}
-	double silent = event->expected - (double)(event->taken + event->others + event->lost + event->dropped);
-	json_t *samples = json_pack("{s:I, s:I, s:I, s:I, s:I}", "taken", (json_int_t)(event->taken - event->idle), "idle", (json_int_t)event->idle,
+	double silent = event->expected - (double)(event->taken + event->idle_unsampled + event->others + event->lost + event->dropped);
+	json_t *samples = json_pack("{s:I, s:I, s:I, s:I, s:I}", "taken", (json_int_t)(event->taken - event->idle), "idle",
+	                            (json_int_t)(event->idle + event->idle_unsampled),
 	                            "others", (json_int_t)event->others, "lost", (json_int_t)event->lost, "dropped", (json_int_t)event->dropped);
+	json_object_set_new(samples, "idle_unsampled", json_integer((json_int_t)event->idle_unsampled));
 	json_object_set_new(samples, "expected", event->expected < 0 ? json_null() : json_integer((json_int_t)event->expected));
 	json_object_set_new(samples, "silent", event->expected < 0 ? json_null() : json_integer((json_int_t)silent));
 	return json_pack("{s:o, s:o, s:o, s:I, s:o}", "name", text_or_null(event->name), "because", text_or_null(event->because), "sampling", sampling,

@@ -72,6 +72,7 @@ static void count_what_was_due(struct build *b)
 	}
 	if ((double)e->idle > event->idle)
 		event->idle = (double)e->idle;
+	event->idle += (double)e->idle_unsampled;
 	event->others = (double)e->others;
 	// Without the counter that read(2) gives, the records alone: they fall short.
 	event->lost = e->is_accounted ? (double)e->lost : fmax((double)e->lost, build_located_loss(b));

@@ -100,6 +100,14 @@ static void parsing(void)
 	struct proc_stat stat;
 	ok(proc_stat_parse("42 (a) (b c) 3) R 7 42 42 0 -1 4194560 114 0 0 0 123 45 0 0 20 0 1 0 116926", &stat) && stat.parent_pid == 7 &&
 	   stat.flags == 4194560 && stat.user_ticks == 123 && stat.system_ticks == 45, "stat of a command named 'a) (b c) 3'");
+	uint32_t cpu;
+	uint64_t ticks;
+	ok(proc_idle_parse("cpu12 10 20 30 400 5 6 7 8 9 10", &cpu, &ticks) && cpu == 12 && ticks == 405, "a CPU's idle time, waiting for disks included");
+	ok(!proc_idle_parse("cpu  1 2 3 4 5 6", &cpu, &ticks) && !proc_idle_parse("intr 5", &cpu, &ticks) && !proc_idle_parse("cpu1 2 3", &cpu, &ticks),
+	   "the sum of all, another line, one cut short");
+	uint64_t idle_ns, later_ns;
+	ok(procfs_idle_ns(&(uint32_t){ 0 }, 1, &idle_ns) && procfs_idle_ns(&(uint32_t){ 0 }, 1, &later_ns) && later_ns >= idle_ns, "CPU 0 grows no younger");
+	ok(!procfs_idle_ns(&(uint32_t){ 4000000 }, 1, &idle_ns), "a CPU that is not there");
 	ok(!proc_stat_parse("42 (a", &stat) && !proc_stat_parse("", &stat) && !proc_stat_parse("42 (a) R", &stat), "a stat cut short");
 	bool is_v1;
 	is_str(procfs_cgroup_line("0::/a:b", &is_v1), "/a:b", "a cgroup path with a colon");

@@ -129,6 +129,30 @@ static void few(void)
 	buf_release(&out);
 }
 
+// Half of two CPUs was idle, and their timers gave nothing.
+static void idle(void)
+{
+	struct summary_event event;
+	int32_t id;
+	struct summary summary = clean(&event, &id);
+	struct buf out = { 0 };
+	event.expected += 60000;
+	event.idle_unsampled = 60000;
+	ok(summary_is_sound(&summary), "what idle CPUs did not sample does not make it unsound");
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "silent 28 (0.02%)") != NULL, "nor is it silent");
+	ok(strstr(buf_text(&out), "60,000 ticks of idle CPUs gave no sample") != NULL, "it is said apart");
+	buf_clear(&out);
+	summary_json(&summary, &out);
+	json_t *doc = json_loads(buf_text(&out), 0, NULL);
+	json_t *samples = json_object_get(json_array_get(json_object_get(doc, "events"), 0), "samples");
+	is_u64((uint64_t)json_integer_value(json_object_get(samples, "idle")), 60000, "idle in JSON");
+	is_u64((uint64_t)json_integer_value(json_object_get(samples, "idle_unsampled")), 60000, "unsampled, all of it");
+	is_u64((uint64_t)json_integer_value(json_object_get(samples, "silent")), 28, "silent as before");
+	json_decref(doc);
+	buf_release(&out);
+}
+
 static void json(void)
 {
 	struct summary_event event;
@@ -160,6 +184,7 @@ int main(void)
 	events();
 	hostile();
 	few();
+	idle();
 	json();
 	return tap_done();
 }
