@@ -7,53 +7,38 @@
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cmd/inject_join.h"
 #include "cmd/inject_names.h"
 #include "cmd/select.h"
 #include "perfdata/reader.h"
 #include "perfdata/writer.h"
 #include "record/sample.h"
 
-enum { ID_OUTPUT = 1, ID_STRIP, ID_IGNORED, ID_REFUSED };
-enum { STRIP_NAMES = 1, STRIP_HOST = 2, STRIP_COMMAND = 4 };
+enum { ID_OUTPUT = 1, ID_STRIP, ID_JOIN, ID_EVENT, ID_IGNORED, ID_REFUSED };
 enum { FLUSH_BYTES = 1 << 20 };
 
 struct choices {
 	struct selection selection;
-	const char *output;
+	const char *output, *event;
+	VEC(const char *) joined; // beside the selection's input
 	unsigned strip;
 };
 
 struct inject {
 	const struct choices *choices;
 	struct profile *profile;
+	const char *path;                // of what is read now
 	struct writer *writer;
 	VEC(struct writer_event) events; // by the reader's
+	struct join join;                // of several; sources 0: there is but one
+	const struct join_source *source; // of the join, that is read now
 	struct buf out;
 	struct err err;                  // the first
-	bool has_begun, is_filtered;
+	bool has_begun, is_filtered, has_event;
 	uint64_t kept, dropped, unwound, stack_bytes;
 };
 
 // ---------------------------------------------------------------- the file's head
-
-static bool is_raw(const struct perf_event_attr *attr)
-{
-	uint64_t raw = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-	return (attr->sample_type & raw) == raw;
-}
-
-static struct perf_event_attr live_attr(const struct perf_event_attr *from)
-{
-	struct perf_event_attr attr = *from;
-	if (!is_raw(from))
-		return attr;
-	attr.sample_type = sample_type_live(attr.sample_type) & ~(uint64_t)PERF_SAMPLE_BRANCH_STACK; // sample_encode_live has no place for branches
-	attr.branch_sample_type = 0;
-	attr.sample_regs_user = 0;
-	attr.sample_stack_user = 0;
-	attr.exclude_callchain_user = 0;
-	return attr;
-}
 
 static struct writer_info info_of(const struct inject *in, struct reader *reader, const char *const *argv)
 {
@@ -92,15 +77,13 @@ static bool begin(struct inject *in, struct reader *reader)
 	size_t count = reader_event_count(reader);
 	for (size_t i = 0; i < count; i++) {
 		const struct reader_event *e = reader_event_at(reader, i);
-		struct writer_event event = { .attr = live_attr(&e->attr), .name = e->name, .ids = e->ids.data, .id_count = e->ids.count,
+		struct writer_event event = { .attr = inject_live_attr(&e->attr), .name = e->name, .ids = e->ids.data, .id_count = e->ids.count,
 		                              .group_leader = e->group_leader };
-		if (is_raw(&e->attr) && e->attr.sample_stack_user > in->stack_bytes)
+		if (inject_is_raw(&e->attr) && e->attr.sample_stack_user > in->stack_bytes)
 			in->stack_bytes = e->attr.sample_stack_user;
 		vec_push(&in->events, event);
 	}
-	for (size_t i = 0; i < count; i++)
-		if (in->events.data[i].group_leader >= 0 && (size_t)in->events.data[i].group_leader < count)
-			in->events.data[in->events.data[i].group_leader].group_members++;
+	inject_count_members(in->events.data, count);
 	const char **argv = argv_of(in, reader);
 	struct writer_info info = info_of(in, reader, argv);
 	in->has_begun = writer_begin(in->writer, in->events.data, count, &info, &in->err);
@@ -142,7 +125,9 @@ static bool keeps_record(const struct inject *in, const struct record *record)
 static void add_sample(struct inject *in, struct reader *reader, const struct record *record, size_t event, const struct profile_sample *sample,
                        const struct unwind_stack *stack)
 {
-	if (!filter_keeps(&in->choices->selection.filter, in->profile, sample)) {
+	bool is_wanted = in->choices->event == NULL || strcmp(in->choices->event, reader_event_at(reader, event)->name) == 0;
+	in->has_event |= is_wanted;
+	if (!is_wanted || !filter_keeps(&in->choices->selection.filter, in->profile, sample)) {
 		in->dropped++;
 		return;
 	}
@@ -160,7 +145,19 @@ static void add_sample(struct inject *in, struct reader *reader, const struct re
 	}
 	in->unwound++;
 	if (!sample_encode_live(&in->out, &reader_event_at(reader, event)->layout, &copy, stack, &note))
-		err_set(&in->err, STATUS_INPUT, "%s: a sample is shorter than its event says", in->choices->selection.load.input);
+		err_set(&in->err, STATUS_INPUT, "%s: a sample is shorter than its event says", in->path);
+}
+
+// What was there before a recording began has time 0. Joined, it is what was there before that one.
+static void add_other(struct inject *in, struct reader *reader, const struct record *record, size_t event)
+{
+	const struct record_layout *layout = &reader_event_at(reader, event)->layout;
+	char *copy = buf_add(&in->out, record->header, record->size);
+	if (in->source == NULL || (record->id.has & PERF_SAMPLE_TIME) == 0 || record->id.time_ns != 0 || layout->trailer_bytes > record->size)
+		return;
+	size_t at = record->size - layout->trailer_bytes + ((record->id.has & PERF_SAMPLE_TID) != 0 ? 8 : 0);
+	if (at + sizeof(in->source->first_ns) <= record->size)
+		memcpy(copy + at, &in->source->first_ns, sizeof(in->source->first_ns));
 }
 
 static void take_record(void *context, struct reader *reader, const struct record *record, size_t event, const struct profile_sample *sample,
@@ -169,14 +166,14 @@ static void take_record(void *context, struct reader *reader, const struct recor
 	struct inject *in = context;
 	if (in->err.status != STATUS_OK || (!in->has_begun && !begin(in, reader)))
 		return;
-	if (event >= in->events.count) {
-		err_set(&in->err, STATUS_INPUT, "%s: event %zu is described after the first records", in->choices->selection.load.input, event);
+	if (event >= (in->source != NULL ? in->source->event_count : in->events.count)) {
+		err_set(&in->err, STATUS_INPUT, "%s: event %zu is described after the first records", in->path, event);
 		return;
 	}
 	if (sample != NULL)
 		add_sample(in, reader, record, event, sample, stack);
 	else if (keeps_record(in, record))
-		buf_add(&in->out, record->header, record->size);
+		add_other(in, reader, record, event);
 	if (in->out.size >= FLUSH_BYTES)
 		flush(in);
 }
@@ -187,8 +184,38 @@ static void take_round(void *context, struct reader *reader)
 	struct perf_event_header round = { .type = RECORD_USER_FINISHED_ROUND, .size = sizeof(round) };
 	if (in->err.status != STATUS_OK || (!in->has_begun && !begin(in, reader)))
 		return;
-	buf_add(&in->out, &round, sizeof(round));
+	if (in->source == NULL || in->join.are_apart) // else all of it is sorted by who reads it
+		buf_add(&in->out, &round, sizeof(round));
 	flush(in);
+}
+
+static void say_what_was_done(const struct inject *in, struct names *names)
+{
+	if (in->stack_bytes > 0)
+		inject_say(names, "stacks were unwound by perfsample inject, from copies of %llu bytes", (unsigned long long)in->stack_bytes);
+	if (in->is_filtered)
+		inject_say(names, "%llu of %llu samples were selected by perfsample inject: what was due is not known", (unsigned long long)in->kept,
+		           (unsigned long long)(in->kept + in->dropped));
+	if (in->join.sources.count > 0)
+		inject_say(names, "%zu recordings were joined by perfsample inject", in->join.sources.count);
+	if (in->stack_bytes > 0 && names_meta_get(names, "record.stack_bytes") == NULL)
+		names_meta(names, "record.stack_bytes", "%llu", (unsigned long long)in->stack_bytes);
+}
+
+static void finish_one(struct inject *in, struct reader *reader, struct names *names)
+{
+	const struct reader_features *features = reader_features(reader);
+	VEC(struct writer_build_id) build_ids = { 0 };
+	for (size_t i = 0; i < features->build_ids.count; i++) {
+		const struct reader_build_id *id = &features->build_ids.data[i];
+		vec_push(&build_ids, (struct writer_build_id){ .build_id = id->build_id, .path = id->path, .misc = id->misc, .pid = id->pid });
+	}
+	const char **argv = argv_of(in, reader);
+	struct writer_info info = info_of(in, reader, argv);
+	say_what_was_done(in, names);
+	writer_finish(in->writer, &info, build_ids.data, build_ids.count, names, &in->err);
+	free(argv);
+	vec_release(&build_ids);
 }
 
 static void take_finish(void *context, struct reader *reader, const struct profile *profile)
@@ -196,28 +223,16 @@ static void take_finish(void *context, struct reader *reader, const struct profi
 	struct inject *in = context;
 	const struct reader_features *features = reader_features(reader);
 	struct names names = { 0 };
-	VEC(struct writer_build_id) build_ids = { 0 };
-	if (in->err.status != STATUS_OK)
+	if (in->err.status != STATUS_OK || (!in->has_begun && !begin(in, reader)))
 		return;
+	flush(in);
 	inject_meta(&names, features->names, (in->choices->strip & STRIP_HOST) == 0);
-	if (in->stack_bytes > 0)
-		inject_say(&names, "stacks were unwound by perfsample inject, from copies of %llu bytes", (unsigned long long)in->stack_bytes);
-	if (in->is_filtered)
-		inject_say(&names, "%llu of %llu samples were selected by perfsample inject: what was due is not known", (unsigned long long)in->kept,
-		           (unsigned long long)(in->kept + in->dropped));
-	if (in->stack_bytes > 0 && names_meta_get(&names, "record.stack_bytes") == NULL)
-		names_meta(&names, "record.stack_bytes", "%llu", (unsigned long long)in->stack_bytes);
 	if ((in->choices->strip & STRIP_NAMES) == 0)
 		inject_names(&names, profile, features->names);
-	for (size_t i = 0; i < features->build_ids.count; i++) {
-		const struct reader_build_id *id = &features->build_ids.data[i];
-		vec_push(&build_ids, (struct writer_build_id){ .build_id = id->build_id, .path = id->path, .misc = id->misc, .pid = id->pid });
-	}
-	const char **argv = argv_of(in, reader);
-	struct writer_info info = info_of(in, reader, argv);
-	writer_finish(in->writer, &info, build_ids.data, build_ids.count, &names, &in->err);
-	free(argv);
-	vec_release(&build_ids);
+	if (in->source != NULL)
+		join_take(&in->join, features, &names, &in->err);
+	else
+		finish_one(in, reader, &names);
 	names_release(&names);
 }
 
@@ -249,28 +264,73 @@ static void say(const struct inject *in)
 	         in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), (double)writer_bytes(in->writer) / 1e6);
 }
 
+static bool read_one(struct inject *in, const char *path, struct profile *profile, struct err *err)
+{
+	struct load_sink sink = { .context = in, .record = take_record, .round = take_round, .finish = take_finish };
+	struct load_options options = in->choices->selection.load;
+	in->profile = profile;
+	in->path = path;
+	options.input = path;
+	options.sink = &sink;
+	options.symbols = (in->choices->strip & STRIP_NAMES) == 0 && strcmp(in->choices->output, "-") != 0; // a stream has no place for names
+	bool is_done = load_profile(profile, &options, err);
+	if (is_done && in->err.status != STATUS_OK) {
+		*err = in->err;
+		is_done = false;
+	}
+	return is_done;
+}
+
+static bool read_all(struct inject *in, struct err *err)
+{
+	struct join *join = &in->join;
+	VEC(const char *) paths = { 0 };
+	vec_push(&paths, in->choices->selection.load.input);
+	for (size_t i = 0; i < in->choices->joined.count; i++)
+		vec_push(&paths, in->choices->joined.data[i]);
+	bool good = join_open(join, paths.data, paths.count, in->choices->selection.load.salvage, in->choices->strip, err);
+	vec_release(&paths);
+	in->has_begun = good && writer_begin(in->writer, join->events.data, join->events.count, &join->info, err);
+	in->stack_bytes = join->stack_bytes;
+	good = in->has_begun;
+	for (size_t i = 0; i < join->sources.count && good; i++) {
+		struct profile profile = { 0 };
+		in->source = &join->sources.data[i];
+		good = read_one(in, in->source->path, &profile, err);
+		profile_release(&profile);
+	}
+	if (!good)
+		return false;
+	join_close(join);
+	say_what_was_done(in, &join->names);
+	return writer_finish(in->writer, &join->info, join->build_ids.data, join->build_ids.count, &join->names, err);
+}
+
+static bool check_choices(const struct choices *c, struct err *err)
+{
+	if (c->output == NULL)
+		return err_set(err, STATUS_USAGE, "-o FILE is needed: inject never changes the recording it reads");
+	if (c->joined.count == 0)
+		return true;
+	if (c->selection.time != NULL)
+		return err_set(err, STATUS_USAGE, "--time counts within one recording: take the parts first, then join them");
+	return strcmp(c->selection.load.input, "-") != 0 || err_set(err, STATUS_USAGE, "--join needs files: a stream is read once");
+}
+
 static bool inject(void *choices, struct profile *profile, struct err *err)
 {
 	struct choices *c = choices;
-	if (c->output == NULL)
-		return err_set(err, STATUS_USAGE, "-o FILE is needed: inject never changes the recording it reads");
-	struct inject in = { .choices = c, .profile = profile };
-	struct load_sink sink = { .context = &in, .record = take_record, .round = take_round, .finish = take_finish };
-	bool is_stream = strcmp(c->output, "-") == 0;
-	if (!resolve_time(c, err) || !writer_open(&in.writer, c->output, STDOUT_FILENO, err))
+	struct inject in = { .choices = c };
+	if (!check_choices(c, err) || !resolve_time(c, err) || !writer_open(&in.writer, c->output, STDOUT_FILENO, err))
 		return false;
-	struct load_options options = c->selection.load;
-	options.sink = &sink;
-	options.symbols = (c->strip & STRIP_NAMES) == 0 && !is_stream; // a stream has no place for names
-	in.is_filtered = has_filter(&c->selection.filter);
-	bool is_done = load_profile(profile, &options, err);
-	if (is_done && in.err.status != STATUS_OK) {
-		*err = in.err;
-		is_done = false;
-	}
-	if (is_done && !is_stream)
+	in.is_filtered = has_filter(&c->selection.filter) || c->event != NULL;
+	bool is_done = c->joined.count > 0 ? read_all(&in, err) : read_one(&in, c->selection.load.input, profile, err);
+	if (is_done && c->event != NULL && !in.has_event)
+		log_warn("no sample is of event %s", c->event);
+	if (is_done && strcmp(c->output, "-") != 0)
 		say(&in);
 	writer_free(in.writer);
+	join_release(&in.join);
 	vec_release(&in.events);
 	buf_release(&in.out);
 	return is_done;
@@ -301,18 +361,22 @@ static bool take(void *choices, const struct option_value *value, struct err *er
 	switch (value->id) {
 	case ID_OUTPUT: c->output = value->value; return true;
 	case ID_STRIP: return take_strip(c, value, err);
+	case ID_JOIN: vec_push(&c->joined, value->value); return true;
+	case ID_EVENT: c->event = value->value; return true;
 	default: return select_take(&c->selection, value, err);
 	}
 }
 
 static const struct option options[] = {
 	{ 'i', "input", "FILE", "the recording, ours or perf's; - reads a stream (default perf.data)", 0, SELECT_INPUT, "Input", "file" },
+	{ 0, "join", "FILE", "a further recording of the same host, into the same file; repeat for several", 0, ID_JOIN, NULL, "file" },
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL },
 	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" },
 	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL },
 	{ 'c', "comms", "COMMS", "only samples of these commands", 0, SELECT_COMMS, "Which samples", NULL },
 	SELECT_ID_OPTIONS,
+	{ 'e', "event", "EVENT", "only samples of this event", 0, ID_EVENT, NULL, NULL },
 	{ 'C', "cpu", "LIST", "only on these CPUs, like 0-3,7", 0, SELECT_CPUS, NULL, NULL },
 	{ 0, "time", "A,B", "only between A and B, as report takes them", 0, SELECT_TIME, NULL, NULL },
 	{ 'o', "output", "FILE", "the recording to write (- streams it); an existing one becomes FILE.old", 0, ID_OUTPUT, "Output", "file" },
@@ -331,7 +395,9 @@ static int run(int argc, char **argv)
 	static const struct select_command command = {
 		.name = "inject", .options = options, .no_operands = "a recording is named with -i", .take = take, .run = inject,
 	};
-	return select_run(&command, argc, argv, &c, &c.selection);
+	int status = select_run(&command, argc, argv, &c, &c.selection);
+	vec_release(&c.joined);
+	return status;
 }
 
 static const char *const usages[] = { "perfsample inject -o FILE [-i FILE] [options]", NULL };

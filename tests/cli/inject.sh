@@ -73,6 +73,82 @@ else
 	skip "node is not installed, or cannot be recorded here" "JIT code keeps its names"
 fi
 
+# ---------------------------------------------------------------- several into one, and parts of one
+cat >"$work/two.c" <<'C'
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) void alpha(void) { for (int i = 0; i < 50000; i++) sink += i; }
+__attribute__((noinline)) void beta(void) { for (int i = 0; i < 50000; i++) sink ^= i; }
+int main(int argc, char **argv)
+{
+	struct timespec t;
+	(void)argv;
+	do { if (argc > 1) beta(); else alpha(); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (t.tv_nsec < 200000000 && t.tv_sec == 0);
+}
+C
+${CC:-gcc} -O1 -o "$work/two" "$work/two.c" || exit 1
+counted() { "$perfsample" fold -q -i "$1" | awk '{ n += $NF } END { print n + 0 }'; }
+hotspot=/usr/lib/x86_64-linux-gnu/libexec/hotspot-perfparser
+if (cd "$work" && "$perfsample" record -q -o a.data -- ./two && "$perfsample" record -q -o b.data -- ./two b) 2>"$work/err"; then
+	(cd "$work" && "$perfsample" record -q -o c.data -- ./two & cd "$work" && "$perfsample" record -q --unwind post -o d.data -- ./two b; wait)
+	(cd "$work" && "$perfsample" inject -q -i b.data --join a.data -o seq.data && "$perfsample" inject -q -i c.data --join d.data -o par.data)
+	ok $? "--join: one after the other, at the same time"
+	for pair in seq:a:b par:c:d; do
+		mv "$work/two" "$work/gone"
+		IFS=: read -r whole one other <<<"$pair"
+		is "$(counted "$work/$whole.data")" $(($(counted "$work/$one.data") + $(counted "$work/$other.data"))) "$whole: the samples of both"
+		is "$("$perfsample" fold -q -i "$work/$whole.data" | grep -c -E ';main;(alpha|beta) ')" 2 "$whole: names of both, without the program"
+		mv "$work/gone" "$work/two"
+		due=0
+		for f in "$one" "$other"; do due=$((due + $("$perfsample" report -q -i "$work/$f.data" --format json | events '["samples"]["expected"],'))); done
+		off=$(($("$perfsample" report -q -i "$work/$whole.data" --format json | events '["samples"]["expected"],') - due))
+		[ ${off#-} -le 1 ] # each is rounded
+		ok $? "$whole: what was due is what was due in both"
+		like "$("$perfsample" report -i "$work/$whole.data" --format json)" '2 recordings were joined by perfsample inject' "$whole: and it is said"
+		if command -v perf >/dev/null; then
+			is "$(perf script -i "$work/$whole.data" -F comm,time,event 2>/dev/null | grep -c cpu-clock)" "$(counted "$work/$whole.data")" "$whole: perf script reads all"
+			like "$(perf report -i "$work/$whole.data" --stdio -g none 2>&1)" '[1-9][0-9]\.[0-9]+% .* alpha' "$whole: perf report too"
+			unlike "$(perf report -i "$work/$whole.data" --stdio -g none 2>&1)" 'out of order|[Ww]arning|lost' "$whole: without a complaint"
+		else
+			skip "perf is not installed" "$whole: perf reads it"
+		fi
+		if [ -x $hotspot ]; then
+			$hotspot --input "$work/$whole.data" >"$work/hotspot" 2>"$work/err"
+			is "$?/$(grep -c -i -E 'error|invalid|corrupt|cannot' "$work/err")" 0/0 "$whole: Hotspot's parser reads it without an error"
+			[ "$(stat -c %s "$work/hotspot")" -gt 10000 ]
+			ok $? "$whole: and finds what is in it"
+		else
+			skip "hotspot is not installed" "$whole: Hotspot's parser reads it"
+		fi
+	done
+	ps inject -i "$work/a.data" --join "$work/a.data" -o "$work/x.data"
+	is "$status" 4 "the same recording twice: status 4"
+	like "$err" 'has an id that another recording.s event has' "and why"
+	release=$(uname -r)
+	LC_ALL=C sed "s/$release/${release//[0-9]/7}/g" "$work/b.data" >"$work/elsewhere.data"
+	ps inject -i "$work/a.data" --join "$work/elsewhere.data" -o "$work/x.data"
+	is "$status" 4 "of another kernel: status 4"
+	like "$err" 'elsewhere.data: recorded on kernel' "and why"
+	is "$(find "$work" -name 'x.data*')" "" "nothing is left behind"
+	ps inject -i "$work/a.data" --join "$work/b.data" --time +0,+1 -o "$work/x.data"
+	is "$status" 2 "--join with --time: status 2"
+	pid=$("$perfsample" script -q -i "$work/par.data" -F pid,ip,sym | awk 'NF == 1 { pid = $1 } /beta/ { print pid; exit }')
+	ps inject -q -i "$work/par.data" --pid "${pid:-0}" -o "$work/part.data"
+	is "$("$perfsample" fold -q -i "$work/part.data" | grep -c alpha)/$(counted "$work/part.data")" "0/$(counted "$work/d.data")" "a part by --pid is what was joined"
+	if (cd "$work" && "$perfsample" record -q -e cpu-clock,page-faults -o e.data -- ./two) 2>/dev/null; then
+		ps inject -q -i "$work/e.data" -e page-faults -o "$work/part.data"
+		is "$("$perfsample" script -q -G -i "$work/part.data" -F event | sort -u | tr -d ': ')" page-faults "-e: samples of one event"
+	else
+		skip "cannot record page faults here" "-e: samples of one event"
+	fi
+else
+	skip "cannot record here: $(head -n 1 "$work/err")" "--join"
+fi
+ps inject -i - --join "$small" -o "$work/x" <"$small"
+is "$status" 2 "--join of a stream: status 2"
+ps inject -i "$small" --join "$work/none" -o "$work/x"
+is "$status/$(find "$work" -name 'x*')" "4/" "--join of no file: status 4"
+
 ps inject -i "$small" -o "$work/copy.data"
 is "$("$perfsample" fold -q -i "$work/copy.data")" "$("$perfsample" fold -i "$small")" "a live recording stays as it is"
 is "$("$perfsample" report -i "$work/copy.data" --format json | events '["samples"].items()')" "$("$perfsample" report -i "$small" --format json | events '["samples"].items()')" "accounting too"
