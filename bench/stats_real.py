@@ -25,9 +25,9 @@ OURS = os.path.join(BUILD, "perfsample")
 TRUTH = os.path.join(BUILD, "bench/truth")
 LINES = os.path.join(BUILD, "bench/stats_real.jsonl")
 FUNCTIONS = ["spin_a", "spin_b", "spin_c", "spin_d"]
-ONE_PAGE = ["-m", "1", "--call-graph", "none", "-c", "678744"]
+ONE_PAGE = ["-m", "1", "--call-graph", "none", "-c", "339372"]
 
-RUN_S, COMB_S, LOSS_S = 0.3, 0.5, 30.0
+RUN_S, COMB_S, LOSS_S = 0.3, 0.5, 15.0
 DUMMY = "import time\nwhile time.process_time() < 0.15: pass"
 
 
@@ -43,8 +43,8 @@ def cells():
     all_["lock 1 ms, combs 1 ms + 2.606182 ms"] = (4, "lock:1", COMB_S, ["--two-combs", "-c", "1ms"], 1)
     for schedule in ("short", "mid", "long", "inc"):
         all_[f"{schedule}, two combs"] = (4, schedule, COMB_S, ["--two-combs"], 1)
-    all_["stopped while D runs"] = (6, "tied:50", LOSS_S, ONE_PAGE, 0.1)
-    all_["stopped at random"] = (6, "stalls:120", LOSS_S, ONE_PAGE, 0.1)
+    all_["stopped while D runs"] = (6, "tied:25", LOSS_S, ONE_PAGE, 0.1)
+    all_["stopped at random"] = (6, "stalls:60", LOSS_S, ONE_PAGE, 0.1)
     for metric in ("cpu", "wall"):
         all_[f"trials without an effect, {metric}"] = (8, None, metric, [], 0.1)
     return all_

@@ -8,8 +8,8 @@
 //           burst              spin_d in bursts of 20 ms, exponential gaps of mean 380 ms between them, the others meanwhile as in short
 //           inc                a loop of 0.7368 ms, each function at its place in it
 //           lock[:MS]          a loop of 1 ms, or of MS
-//           tied:MS[:LIMIT]    as long, with mean MS; the parent, a recorder, is stopped (SIGSTOP) while spin_d runs, LIMIT ms of a stay at most
-//           stalls:MS          short, and the parent is stopped for MS in one second of three, whoever runs
+//           tied:MS            as long, with mean MS; the parent, a recorder, is stopped (SIGSTOP) while spin_d runs
+//           stalls:MS          short, and the parent is stopped for MS about once a second, whoever runs
 // Shares are .50, .30, .15 and .05 of the CPU seconds. OUT gets a JSON object; default standard output.
 //
 // Time counts as a function's when two readings of the counter in it lie within 30 us. Longer gaps are the kernel's or the hypervisor's: nobody's. The
@@ -218,40 +218,36 @@ static void stop_parent(struct truth *t, bool stop)
 	t->stops += stop;
 }
 
-static void tied(struct truth *t, double mean_s, double most_s)
+static void tied(struct truth *t, double mean_s)
 {
 	while (t->left > 0) {
 		int f = draw(t, FUNCTIONS);
 		double stay_s = exponential(t, mean_s);
-		if (f != D) {
-			stay_in(t, f, stay_s);
-			continue;
-		}
-		stop_parent(t, true);
-		stay_in(t, f, fmin(stay_s, most_s));
-		stop_parent(t, false);
-		stay_in(t, f, fmax(0, stay_s - most_s));
+		if (f == D)
+			stop_parent(t, true);
+		stay_in(t, f, stay_s);
+		if (f == D)
+			stop_parent(t, false);
 	}
 }
 
-// By the clock on the wall: the recorder stands still from a moment in each third second on.
+// In the program's own time: the recorder stands still for so long, about once a second, whoever runs.
 static void stalls(struct truth *t, double mean_s, double stall_s)
 {
-	double next = seconds_now() + 3 * uniform(&t->random), resume = 0;
+	double from = (double)t->left, next_s = exponential(t, 1), resume_s = 0;
 	while (t->left > 0) {
-		double now = seconds_now();
-		if (resume > 0 && now >= resume) {
+		double now_s = (from - (double)t->left) / t->hz;
+		if (resume_s > 0 && now_s >= resume_s) {
 			stop_parent(t, false);
-			resume = 0;
-		}
-		if (resume == 0 && now >= next) {
+			next_s = now_s + exponential(t, 1);
+			resume_s = 0;
+		} else if (resume_s == 0 && now_s >= next_s) {
 			stop_parent(t, true);
-			resume = now + stall_s;
-			next = now + stall_s + 6 * uniform(&t->random);
+			resume_s = now_s + stall_s;
 		}
 		stay_in(t, draw(t, FUNCTIONS), exponential(t, mean_s));
 	}
-	if (resume > 0)
+	if (resume_s > 0)
 		stop_parent(t, false);
 }
 
@@ -259,11 +255,10 @@ static bool run(struct truth *t, const char *schedule)
 {
 	const char *colon = strchr(schedule, ':');
 	size_t length = colon != NULL ? (size_t)(colon - schedule) : strlen(schedule);
-	char *end = NULL;
-	double first_s = colon != NULL ? strtod(colon + 1, &end) / 1e3 : 0, second_s = end != NULL && *end == ':' ? strtod(end + 1, NULL) / 1e3 : 0;
+	double given_s = colon != NULL ? strtod(colon + 1, NULL) / 1e3 : 0;
 #define IS(text) (length == sizeof(text) - 1 && memcmp(schedule, text, length) == 0)
 	if (IS("short"))
-		renew(t, first_s > 0 ? first_s : 20e-6);
+		renew(t, given_s > 0 ? given_s : 20e-6);
 	else if (IS("mid"))
 		renew(t, 1e-3);
 	else if (IS("long"))
@@ -273,11 +268,11 @@ static bool run(struct truth *t, const char *schedule)
 	else if (IS("inc"))
 		loop(t, 0.7368e-3);
 	else if (IS("lock"))
-		loop(t, first_s > 0 ? first_s : 1e-3);
-	else if (IS("tied") && first_s > 0)
-		tied(t, first_s, second_s > 0 ? second_s : first_s);
-	else if (IS("stalls") && first_s > 0)
-		stalls(t, 20e-6, first_s);
+		loop(t, given_s > 0 ? given_s : 1e-3);
+	else if (IS("tied") && given_s > 0)
+		tied(t, given_s);
+	else if (IS("stalls") && given_s > 0)
+		stalls(t, 20e-6, given_s);
 	else
 		return false;
 	return true;

@@ -5,13 +5,15 @@
 #include "report/estimate_more.h"
 
 // What diff does with several runs a side: Welch's test of ln t, at the level that the smallest q of so many functions asks for. A run's ln t varies by
-// deff (1 - p) / (n p) because it was sampled. What became slower stays longer at each visit: its samples cluster by that much more.
+// v = deff (1 - p) / (n p) because it was sampled, and in the next order by 3/2 v^2 more. What became slower stays longer at each visit: its samples cluster
+// by that much more.
 static double samples_for_change(const struct plan_input *in, double changed_share, double deff)
 {
 	double alpha = (1 - in->confidence) / fmax(1, (double)in->functions), effect = log1p(in->change);
 	double wanted = welch_effect(in->runs, alpha, in->power, in->deff_df), changed_deff = 1 + (deff - 1) * (1 + in->change);
 	double variance = deff * (1 - in->share) / in->share + changed_deff * (1 - changed_share) / changed_share; // of one sample a run
-	return ceil(variance * wanted * wanted / ((double)in->runs * effect * effect));
+	double n = variance * wanted * wanted / ((double)in->runs * effect * effect);
+	return ceil(n * (1 + 1.5 * variance / 2 / n));
 }
 
 struct plan plan_for(const struct plan_input *in)

@@ -119,7 +119,7 @@ static void test_plan(void)
 	p = plan_for(&in);
 	is_close(p.changed_share, 2.0 / 3, 1e-12, "half of the time that doubles is two thirds");
 	double effect = welch_effect(5, 0.05 / 20, 0.8, 0);
-	is_close(p.samples, ceil((1 + 0.5) * effect * effect / (5 * log(2) * log(2))), 1e-12, "samples a run");
+	is_close(p.samples, ceil((1 + 0.5) * effect * effect / (5 * log(2) * log(2)) + 1.5 * (1 + 0.5) / 2), 1e-12, "samples a run");
 	// Of the normal test that Welch's is in the limit: z of 1 - alpha / 2 and of the power.
 	is_close(welch_effect(100000, 0.05, 0.8, 0), normal_quantile(0.975) + normal_quantile(0.8), 1e-3, "many runs: the normal formula");
 	ok(welch_effect(4, 0.0125, 0.8, 0) > 1.25 * (normal_quantile(1 - 0.0125 / 2) + normal_quantile(0.8)), "few runs take more than it says");
