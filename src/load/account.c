@@ -26,14 +26,15 @@ void account_release(struct account *account)
 
 static uint64_t *cpu_time(struct account *account, uint32_t cpu)
 {
-	if (account->last_cpu_at != 0 && account->last_cpu == cpu)
-		return &account->cpu_time.data[account->last_cpu_at - 1];
+	size_t near = cpu % (sizeof(account->near_cpus) / sizeof(*account->near_cpus));
+	if (account->near_cpus[near].at != 0 && account->near_cpus[near].cpu == cpu)
+		return &account->cpu_time.data[account->near_cpus[near].at - 1];
 	bool is_new;
 	uint32_t index = *hash_map_put(&account->by_cpu, cpu, (uint32_t)account->cpu_time.count, &is_new);
 	if (is_new)
 		vec_push(&account->cpu_time, 0);
-	account->last_cpu = cpu;
-	account->last_cpu_at = index + 1;
+	account->near_cpus[near].cpu = cpu;
+	account->near_cpus[near].at = index + 1;
 	return &account->cpu_time.data[index];
 }
 
@@ -160,7 +161,7 @@ static void note_period(struct loader *loader, size_t event, uint64_t id, uint64
 {
 	struct account *account = &loader->account;
 	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
-	if (attr->freq || (attr->sample_type & PERF_SAMPLE_PERIOD) == 0 || period == 0 || period == attr->sample_period || id == UINT64_MAX)
+	if (period == attr->sample_period || attr->freq || (attr->sample_type & PERF_SAMPLE_PERIOD) == 0 || period == 0 || id == UINT64_MAX)
 		return;
 	bool is_new;
 	(void)hash_map_put(&account->period_ids, id, (uint32_t)account->periods.count, &is_new);

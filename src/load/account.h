@@ -30,7 +30,7 @@ struct account {
 	VEC(struct account_gap) gaps;       // losses between two readings
 	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
 	struct hash_map by_cpu;             // CPU -> index into `cpu_time`
-	uint32_t last_cpu, last_cpu_at;     // of the record before, and its index + 1; 0: none yet
+	struct { uint32_t cpu, at; } near_cpus[32]; // by CPU: index into `cpu_time` + 1; 0: none yet
 	VEC(uint64_t) cpu_time;             // time of the last record
 	VEC(struct account_gap) throttled;  // open ones: count holds the id
 	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;

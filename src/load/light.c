@@ -27,7 +27,7 @@ void light_forget(struct loader *loader)
 	loader->light_forgotten++;
 }
 
-static const struct light_thread *thread_of(struct loader *loader, int32_t pid, int32_t tid)
+static struct light_thread *thread_of(struct loader *loader, int32_t pid, int32_t tid)
 {
 	struct light_thread *thread = &loader->light_threads[(uint32_t)tid % LIGHT_THREADS];
 	if (thread->maps != NULL && thread->pid == pid && thread->tid == tid && thread->forgotten == loader->light_forgotten)
@@ -69,24 +69,48 @@ static const struct seen_result *result_of(struct loader *loader, const struct l
 	return &results[0];
 }
 
+static void find_context(struct loader *loader, const struct queued_light *light, const struct seen_result *result, struct light_thread *thread)
+{
+	const struct seen_chain *seen = light->chain;
+	if (thread->has_context && thread->cpu == light->cpu && thread->source_event == seen->event && thread->end == result->end &&
+	    thread->splice == result->splice && thread->is_kernel == result->is_kernel)
+		return;
+	const struct perf_event_attr *attr = &reader_event_at(loader->reader, seen->event)->attr;
+	uint32_t event = loader_event(loader, seen->event, true);
+	struct sample_context context = { .pid = light->pid, .tid = light->tid, .cpu = light->cpu, .comm = thread->comm, .event = event,
+	                                  .end = result->end, .splice = result->splice, .is_kernel = result->is_kernel, .is_idle = light->pid == 0 };
+	thread->has_context = true;
+	thread->cpu = light->cpu;
+	thread->source_event = seen->event;
+	thread->end = result->end;
+	thread->splice = result->splice;
+	thread->is_kernel = result->is_kernel;
+	thread->event = event;
+	thread->context = samples_context(&loader->profile->samples, &context);
+	thread->weight = loader_weight(0, attr, &loader->profile->events.data[event]);
+	loader->has_samples = true;
+	loader->has_chains |= (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
+	loader->has_foreign_chains |= result->end == END_BY_NAME;
+}
+
 void light_take(struct loader *loader, struct queued_light *light)
 {
 	struct seen_chain *seen = light->chain;
 	const struct perf_event_attr *attr = &reader_event_at(loader->reader, seen->event)->attr;
 	account_sample(loader, seen->event, light->id, light->period, light->time_ns, light->cpu);
 	jit_advance(loader, light->time_ns);
-	uint32_t event = loader_event(loader, seen->event, true);
-	const struct light_thread *thread = thread_of(loader, light->pid, light->tid);
+	struct light_thread *thread = thread_of(loader, light->pid, light->tid);
 	const struct seen_result *result = result_of(loader, thread, seen, attr);
-	struct profile_sample sample = {
-		.time_ns = light->time_ns, .weight = loader_weight(light->period, attr, &loader->profile->events.data[event]), .pid = light->pid,
-		.tid = light->tid, .cpu = light->cpu, .comm = thread->comm, .event = event, .stack = result->stack, .end = result->end,
-		.splice = result->splice, .is_kernel = result->is_kernel, .is_idle = light->pid == 0,
-	};
-	loader->has_samples = true;
-	loader->has_chains |= (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
-	loader->has_foreign_chains |= result->end == END_BY_NAME;
-	raw_add_known(loader, &sample);
+	find_context(loader, light, result, thread);
+	bool has_weight = (attr->sample_type & PERF_SAMPLE_PERIOD) != 0 && light->period > 0;
+	struct sample_point point = { .time_ns = light->time_ns, .weight = has_weight ? light->period : thread->weight, .stack = result->stack,
+	                              .context = thread->context };
+	if (loader->raw.jobs.count == 0) {
+		samples_add_point(&loader->profile->samples, &point);
+	} else {
+		struct profile_sample sample = samples_row(&loader->profile->samples, &point);
+		raw_add_known(loader, &sample);
+	}
 	seen_done(&loader->seen, seen);
 	queue_light_done(&loader->queue, light);
 }

@@ -349,23 +349,6 @@ static struct symbolizer_options symbolizer_options(const struct load_options *o
 	                                    .no_lines = options->no_lines, .no_cache = options->no_cache, .debuginfod = options->debuginfod };
 }
 
-// Records that came too late for their round leave samples out of order.
-static void sort_samples(struct profile *profile)
-{
-	enum { SOME = 256 };
-	struct sample_point points[SOME];
-	uint64_t last_ns = 0;
-	for (size_t first = 0, count; (count = samples_points(&profile->samples, first, points, SOME)) > 0; first += count) {
-		for (size_t i = 0; i < count; i++) {
-			if (points[i].time_ns < last_ns) {
-				samples_sort(&profile->samples);
-				return;
-			}
-			last_ns = points[i].time_ns;
-		}
-	}
-}
-
 static void finish(struct loader *loader)
 {
 	(void)loader_event(loader, 0, false);
@@ -387,7 +370,7 @@ static void finish(struct loader *loader)
 			dso->build_id = *listed;
 	}
 	account_finish(loader);
-	sort_samples(loader->profile);
+	samples_sort(&loader->profile->samples); // records that came too late for their round
 	load_signal_frames(loader);
 	load_symbols(loader);
 	load_ends_by_name(loader);

@@ -47,6 +47,12 @@ struct light_thread {
 	uint32_t forgotten; // loader->light_forgotten at the time
 	uint32_t comm;
 	struct maps *maps, *kernel;
+	// Of its sample before: what the next one has, too, if it is of the same event and CPU and ends alike.
+	bool has_context, is_kernel;
+	uint8_t end, splice;
+	uint32_t cpu, source_event;
+	uint32_t event, context;
+	uint64_t weight; // where samples do not tell theirs
 };
 enum { LIGHT_THREADS = 256 };
 

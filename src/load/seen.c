@@ -93,6 +93,18 @@ static bool is_same(const struct seen_chain *chain, const struct record *record,
 	       (sample->raw_size == 0 || memcmp(chain->words + chain->callchain_count, sample->raw, sample->raw_size) == 0);
 }
 
+// Both parts at once, where the raw data stands behind the chain, as it does in a file.
+static uint64_t hash_of(const struct record_sample *sample)
+{
+	size_t chain_bytes = sample->callchain_count * sizeof(uint64_t);
+	const uint8_t *behind = (const uint8_t *)sample->callchain + chain_bytes;
+	if (sample->raw_size == 0)
+		return hash_bytes(sample->callchain, chain_bytes);
+	if (chain_bytes > 0 && sample->raw == behind + sizeof(uint32_t))
+		return hash_bytes(sample->callchain, chain_bytes + sizeof(uint32_t) + sample->raw_size);
+	return hash_bytes(sample->callchain, chain_bytes) ^ hash_bytes(sample->raw, sample->raw_size);
+}
+
 static struct seen_chain *add(struct seen_table *table, const struct record *record, size_t event)
 {
 	const struct record_sample *sample = &record->sample;
@@ -114,10 +126,7 @@ static struct seen_chain *add(struct seen_table *table, const struct record *rec
 struct seen_chain *seen_find(struct seen *seen, const struct record *record, size_t event)
 {
 	const struct record_sample *sample = &record->sample;
-	uint64_t hash = hash_bytes(sample->callchain, sample->callchain_count * sizeof(uint64_t)) ^ sample->ip;
-	if (sample->raw_size > 0)
-		hash ^= hash_bytes(sample->raw, sample->raw_size);
-	hash = hash_u64(hash + ((uint64_t)event << 16 | record->misc));
+	uint64_t hash = hash_of(sample) ^ sample->ip ^ ((uint64_t)event << 16 | record->misc) * 0x9e3779b97f4a7c15u;
 	struct seen_table *table = seen->filling;
 	if (table == NULL || table->arena.bytes > TABLE_BYTES_MOST) {
 		if (table != NULL && table->waiting == 0) {

@@ -16,7 +16,7 @@ struct sample_block {
 	uint8_t bytes[];
 };
 
-static uint64_t value_of(const struct sample_point *point, enum column column)
+static inline __attribute__((always_inline)) uint64_t value_of(const struct sample_point *point, enum column column)
 {
 	switch (column) {
 	case COLUMN_TIME: return point->time_ns;
@@ -26,34 +26,63 @@ static uint64_t value_of(const struct sample_point *point, enum column column)
 	}
 }
 
+static inline __attribute__((always_inline)) void set_value(struct sample_point *point, enum column column, uint64_t value)
+{
+	switch (column) {
+	case COLUMN_TIME: point->time_ns = value; break;
+	case COLUMN_WEIGHT: point->weight = value; break;
+	case COLUMN_STACK: point->stack = (uint32_t)value; break;
+	default: point->context = (uint32_t)value; break;
+	}
+}
+
+// Calls CALL with each column as a constant: a loop of its own for each.
+#define EACH_COLUMN(CALL) do { CALL(COLUMN_TIME); CALL(COLUMN_WEIGHT); CALL(COLUMN_STACK); CALL(COLUMN_CONTEXT); } while (0)
+// Calls CALL with `width` as a constant where it is a usual one.
+#define EACH_WIDTH(width, CALL) do { switch (width) { case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; \
+	case 4: CALL(4); break; case 5: CALL(5); break; default: CALL(width); } } while (0)
+
+static inline __attribute__((always_inline)) void find_range(const struct sample_point *points, enum column column, uint64_t *base, uint8_t *width)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+	for (size_t i = 0; i < SAMPLES_A_BLOCK; i++) {
+		uint64_t value = value_of(&points[i], column);
+		least = value < least ? value : least;
+		most = value > most ? value : most;
+	}
+	*base = least;
+	*width = most == least ? 0 : (uint8_t)((71 - __builtin_clzll(most - least)) / 8);
+}
+
+static inline __attribute__((always_inline)) void pack_column(struct sample_block *block, const struct sample_point *points, enum column column)
+{
+	uint8_t *to = block->bytes + block->starts[column];
+	uint64_t base = block->base[column];
+#define PACK(width) for (size_t i = 0; i < SAMPLES_A_BLOCK; i++) { \
+		uint64_t above = value_of(&points[i], column) - base; \
+		memcpy(to + i * (width), &above, width); }
+	if (block->width[column] > 0)
+		EACH_WIDTH(block->width[column], PACK);
+#undef PACK
+}
+
 static struct sample_block *pack(const struct sample_point *points)
 {
-	uint64_t base[COLUMNS];
-	uint8_t width[COLUMNS];
-	size_t bytes = READ_AHEAD;
+	struct sample_block head = { 0 };
+	size_t bytes = 0;
+#define FIND(column) find_range(points, column, &head.base[column], &head.width[column])
+	EACH_COLUMN(FIND);
+#undef FIND
 	for (size_t c = 0; c < COLUMNS; c++) {
-		uint64_t least = UINT64_MAX, most = 0;
-		for (size_t i = 0; i < SAMPLES_A_BLOCK; i++) {
-			uint64_t value = value_of(&points[i], (enum column)c);
-			least = value < least ? value : least;
-			most = value > most ? value : most;
-		}
-		base[c] = least;
-		width[c] = most == least ? 0 : (uint8_t)((71 - __builtin_clzll(most - least)) / 8);
-		bytes += (size_t)width[c] * SAMPLES_A_BLOCK;
+		head.starts[c] = (uint32_t)bytes;
+		bytes += (size_t)head.width[c] * SAMPLES_A_BLOCK;
 	}
-	struct sample_block *block = mem_zero(1, sizeof(*block) + bytes);
-	size_t start = 0;
-	for (size_t c = 0; c < COLUMNS; c++) {
-		block->base[c] = base[c];
-		block->width[c] = width[c];
-		block->starts[c] = (uint32_t)start;
-		for (size_t i = 0; i < SAMPLES_A_BLOCK && width[c] > 0; i++) {
-			uint64_t above = value_of(&points[i], (enum column)c) - base[c];
-			memcpy(block->bytes + start + i * width[c], &above, width[c]);
-		}
-		start += (size_t)width[c] * SAMPLES_A_BLOCK;
-	}
+	struct sample_block *block = mem_alloc(sizeof(*block) + bytes + READ_AHEAD);
+	*block = head;
+	memset(block->bytes + bytes, 0, READ_AHEAD);
+#define PACK_COLUMN(column) pack_column(block, points, column)
+	EACH_COLUMN(PACK_COLUMN);
+#undef PACK_COLUMN
 	return block;
 }
 
@@ -108,6 +137,10 @@ void samples_add_point(struct samples *samples, const struct sample_point *point
 {
 	if (samples->open == NULL)
 		samples->open = mem_alloc(SAMPLES_A_BLOCK * sizeof(*samples->open));
+	samples->is_out_of_order |= point->time_ns < samples->newest_ns;
+	samples->newest_ns = point->time_ns;
+	samples->weights_differ |= samples->count > 0 && point->weight != samples->a_weight;
+	samples->a_weight = point->weight;
 	samples->open[samples->count++ % SAMPLES_A_BLOCK] = *point;
 	if (samples->count % SAMPLES_A_BLOCK == 0)
 		vec_push(&samples->blocks, pack(samples->open));
@@ -132,10 +165,10 @@ static struct sample_point point_at(const struct samples *samples, size_t index)
 	return block < samples->blocks.count ? unpack(samples->blocks.data[block], index % SAMPLES_A_BLOCK) : samples->open[index % SAMPLES_A_BLOCK];
 }
 
-static void row_of(const struct samples *samples, const struct sample_point *point, struct profile_sample *out)
+struct profile_sample samples_row(const struct samples *samples, const struct sample_point *point)
 {
 	const struct sample_context *c = &samples->contexts.data[point->context];
-	*out = (struct profile_sample){ .time_ns = point->time_ns, .weight = point->weight, .pid = c->pid, .tid = c->tid, .cpu = c->cpu, .comm = c->comm,
+	return (struct profile_sample){ .time_ns = point->time_ns, .weight = point->weight, .pid = c->pid, .tid = c->tid, .cpu = c->cpu, .comm = c->comm,
 	                                .event = c->event, .stack = point->stack, .end = c->end, .splice = c->splice, .comb = c->comb,
 	                                .is_kernel = c->is_kernel != 0, .is_idle = c->is_idle != 0 };
 }
@@ -143,30 +176,26 @@ static void row_of(const struct samples *samples, const struct sample_point *poi
 const struct profile_sample *samples_get(const struct samples *samples, size_t index, struct profile_sample *out)
 {
 	struct sample_point point = point_at(samples, index);
-	row_of(samples, &point, out);
+	*out = samples_row(samples, &point);
 	return out;
 }
 
-static void unpack_column(const struct sample_block *block, enum column column, size_t first, struct sample_point *out, size_t count)
+static inline __attribute__((always_inline)) void unpack_column(const struct sample_block *block, enum column column, size_t first,
+                                                                struct sample_point *out, size_t count)
 {
-	switch (column) {
-	case COLUMN_TIME:
+	uint8_t own_width = block->width[column];
+	const uint8_t *from = block->bytes + block->starts[column] + first * own_width;
+	uint64_t base = block->base[column];
+#define UNPACK(width) for (size_t i = 0; i < count; i++) { \
+		uint64_t word; \
+		memcpy(&word, from + i * (width), sizeof(word)); \
+		set_value(&out[i], column, base + (word & (UINT64_MAX >> (64 - 8 * (width))))); }
+	if (own_width == 0)
 		for (size_t i = 0; i < count; i++)
-			out[i].time_ns = unpack_value(block, COLUMN_TIME, first + i);
-		break;
-	case COLUMN_WEIGHT:
-		for (size_t i = 0; i < count; i++)
-			out[i].weight = unpack_value(block, COLUMN_WEIGHT, first + i);
-		break;
-	case COLUMN_STACK:
-		for (size_t i = 0; i < count; i++)
-			out[i].stack = (uint32_t)unpack_value(block, COLUMN_STACK, first + i);
-		break;
-	default:
-		for (size_t i = 0; i < count; i++)
-			out[i].context = (uint32_t)unpack_value(block, COLUMN_CONTEXT, first + i);
-		break;
-	}
+			set_value(&out[i], column, base);
+	else
+		EACH_WIDTH(own_width, UNPACK);
+#undef UNPACK
 }
 
 size_t samples_points(const struct samples *samples, size_t first, struct sample_point *out, size_t capacity)
@@ -182,8 +211,9 @@ size_t samples_points(const struct samples *samples, size_t first, struct sample
 		memcpy(out, samples->open + at, count * sizeof(*out));
 		return count;
 	}
-	for (size_t c = 0; c < COLUMNS; c++)
-		unpack_column(samples->blocks.data[block], (enum column)c, at, out, count);
+#define UNPACK_COLUMN(column) unpack_column(samples->blocks.data[block], column, at, out, count)
+	EACH_COLUMN(UNPACK_COLUMN);
+#undef UNPACK_COLUMN
 	return count;
 }
 
@@ -200,8 +230,7 @@ void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context)
 			old.blocks.data[first / SAMPLES_A_BLOCK] = NULL;
 		}
 		for (size_t i = 0; i < count; i++) {
-			struct profile_sample row;
-			row_of(&old, &points[i], &row);
+			struct profile_sample row = samples_row(&old, &points[i]);
 			edit(context, &row);
 			samples_add(samples, &row);
 		}
@@ -212,6 +241,8 @@ void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context)
 
 void samples_set(struct samples *samples, size_t index, const struct profile_sample *sample)
 {
+	samples->weights_differ |= sample->weight != samples->a_weight;
+	samples->is_out_of_order = true; // perhaps
 	if (index / SAMPLES_A_BLOCK >= samples->blocks.count) {
 		samples->open[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
 		return;
@@ -246,13 +277,15 @@ static int by_time(const void *a, const void *b)
 void samples_sort(struct samples *samples)
 {
 	size_t count = samples->count;
-	if (count < 2)
+	if (!samples->is_out_of_order)
 		return;
 	struct sample_point *points = mem_alloc(count * sizeof(*points));
 	for (size_t first = 0, some; (some = samples_points(samples, first, points + first, count - first)) > 0; first += some)
 		;
 	qsort(points, count, sizeof(*points), by_time); // glibc's keeps the order of equals
 	samples_truncate(samples, 0);
+	samples->is_out_of_order = false;
+	samples->newest_ns = 0;
 	for (size_t i = 0; i < count; i++)
 		samples_add_point(samples, &points[i]);
 	free(points);

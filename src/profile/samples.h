@@ -37,19 +37,22 @@ enum { SAMPLES_A_BLOCK = 4096, SAMPLE_CONTEXTS_NEAR = 256 };
 struct sample_block; // packed
 struct samples {
 	size_t count;
+	bool weights_differ; // false: all samples weigh the same
 	VEC(struct sample_context) contexts; // each was a row's when it was added
 	// private
 	VEC(struct sample_block *) blocks;  // full ones
 	struct sample_point *open;          // SAMPLES_A_BLOCK, the last count % SAMPLES_A_BLOCK of all; NULL: none yet
 	struct intern context_ids;
 	uint32_t near[SAMPLE_CONTEXTS_NEAR]; // contexts seen lately, + 1, by thread and the like
-	bool has_ids;
+	bool has_ids, is_out_of_order;
+	uint64_t newest_ns, a_weight; // of the sample added last
 };
 
 void samples_release(struct samples *samples);
 void samples_add(struct samples *samples, const struct profile_sample *sample);
 // The same by a context that is known.
 void samples_add_point(struct samples *samples, const struct sample_point *point);
+struct profile_sample samples_row(const struct samples *samples, const struct sample_point *point);
 uint32_t samples_context(struct samples *samples, const struct sample_context *context);
 // Row `index`, written into `out`, which is returned.
 const struct profile_sample *samples_get(const struct samples *samples, size_t index, struct profile_sample *out);

@@ -271,6 +271,24 @@ static void apply_move(struct tally *t, const struct tally_move *move)
 	}
 }
 
+// Among the few places that the move may have, the least used gives way.
+static void count_move(struct tally *t, uint32_t from, uint32_t to)
+{
+	enum { WAYS = 4 };
+	uint64_t mixed = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u;
+	struct tally_move *moves = &t->moves[(mixed >> 32) % (TALLY_MOVES / WAYS) * WAYS], *least = moves;
+	for (struct tally_move *move = moves; move < moves + WAYS; move++) {
+		if (move->from == from && move->to == to && move->count > 0) {
+			move->count++;
+			return;
+		}
+		least = move->count < least->count ? move : least;
+	}
+	if (least->count > 0)
+		apply_move(t, least);
+	*least = (struct tally_move){ from, to, 1 };
+}
+
 static void count_start(struct tally *t, const struct tally_set *set)
 {
 	t->rows.data[set->self_row].self.runs++;
@@ -297,13 +315,7 @@ static void count_visits(struct tally *t, struct tally_context_sum *sum, const s
 	uint32_t *last = &t->thread_states.data[sum->thread - 1];
 	if (*last == id)
 		return;
-	struct tally_move *move = &t->moves[(*last * 0x9e3779b1u ^ id * 0x85ebca6bu) % TALLY_MOVES];
-	if (move->from != *last || move->to != id) {
-		if (move->count > 0)
-			apply_move(t, move);
-		*move = (struct tally_move){ *last, id, 0 };
-	}
-	move->count++;
+	count_move(t, *last, id);
 	*last = id;
 }
 
@@ -410,7 +422,7 @@ static void find_weights(struct tally *t)
 	size_t step = 1 + p->samples.count / MAX_MEDIAN, until_next = 1;
 	uint64_t first = 0;
 	t->counts_by_weight = e->counts_by_weight;
-	for (size_t at = 0, count; !t->counts_by_weight && (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count) {
+	for (size_t at = 0, count; !t->counts_by_weight && p->samples.weights_differ && (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count) {
 		for (size_t i = 0; i < count; i++) {
 			uint64_t weight = points[i].weight;
 			if (weight == 0 || p->samples.contexts.data[points[i].context].event != t->event)
