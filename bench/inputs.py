@@ -1,6 +1,12 @@
 """What the benchmarks work on, made here."""
+import contextlib
+import glob
 import os
+import pwd
+import shutil
 import subprocess
+import tempfile
+import time
 
 
 def big_c(path, functions=300):
@@ -66,3 +72,86 @@ def libraries(folder, count):
     for p in running:
         p.wait()
     return folder
+
+
+def deep_cc(path):
+    """A C++ program of virtual calls and templates that goes 50 to 400 deep: deep SECONDS."""
+    with open(path, "w") as f:
+        f.write("""#include <cstdlib>
+#include <ctime>
+#include <vector>
+struct base { virtual ~base() {} virtual unsigned long go(int depth, const std::vector<int> &v, unsigned long x) = 0; };
+template <int N> struct level : base {
+	base *next;
+	unsigned long go(int depth, const std::vector<int> &v, unsigned long x) override
+	{
+		unsigned long a[N % 5 + 1];
+		for (int i = 0; i <= N % 5; i++) a[i] = x * (i + N);
+		if (depth == 0) {
+			for (int i = 0; i < 2000; i++) x = x * 1664525 + v[i % v.size()];
+			return x;
+		}
+		unsigned long r = next->go(depth - 1, v, x ^ a[N % 3 % (N % 5 + 1)]);
+		for (int i = 0; i <= N % 5; i++) r += a[i];
+		return r + N;
+	}
+};
+static volatile unsigned long sink;
+int main(int argc, char **argv)
+{
+	level<1> a; level<2> b; level<3> c; level<4> d;
+	a.next = &b; b.next = &c; c.next = &d; d.next = &a;
+	std::vector<int> v(100, 7);
+	double seconds = argc > 1 ? atof(argv[1]) : 3;
+	for (unsigned i = 0; clock() < seconds * CLOCKS_PER_SEC; i++) sink = sink + a.go(50 + i * 37 % 350, v, i);
+}
+""")
+    return path
+
+
+def postgres_tools():
+    """Where initdb, postgres and pgbench are; None: not here, or no user to run them as."""
+    for folder in sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True) + [os.path.dirname(shutil.which("initdb") or "")]:
+        if all(os.access(os.path.join(folder, tool), os.X_OK) for tool in ("initdb", "postgres", "pgbench")):
+            return folder
+    return None
+
+
+@contextlib.contextmanager
+def postgres_backends(tools, seconds, clients=4):
+    """A database cluster of its own under pgbench -S; yields the backends' process ids once they work."""
+    how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    folder = tempfile.mkdtemp(prefix="perfsample-bench-")
+    if os.geteuid() == 0: # the server refuses to run as root
+        user = pwd.getpwnam("nobody")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        how.update({"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []})
+    how["cwd"] = folder
+    tool = lambda name: os.path.join(tools, name) # noqa: E731
+    data, server, load = os.path.join(folder, "data"), None, None
+    try:
+        subprocess.run([tool("initdb"), "-D", data, "-U", "bench", "-A", "trust", "--no-sync"], check=True, **how)
+        server = subprocess.Popen([tool("postgres"), "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"], **how)
+        pgbench = [tool("pgbench"), "-h", folder, "-U", "bench"]
+        for _ in range(100):
+            if subprocess.run(pgbench + ["-i", "-q", "-s", "3", "postgres"], check=False, **how).returncode == 0:
+                break
+            time.sleep(0.1)
+        load = subprocess.Popen(pgbench + ["-c", str(clients), "-j", "2", "-T", str(seconds), "-n", "-S", "postgres"], **how)
+        time.sleep(1)
+        pids = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as cmdline, open(f"/proc/{pid}/stat") as stat:
+                    if stat.read().rsplit(")", 1)[1].split()[1] == str(server.pid) and b"postgres: bench postgres" in cmdline.read():
+                        pids.append(pid)
+            except OSError:
+                pass
+        yield pids
+        load.wait()
+    finally:
+        for process in (load, server):
+            if process is not None and process.poll() is None:
+                process.terminate()
+                process.wait()
+        shutil.rmtree(folder, ignore_errors=True)

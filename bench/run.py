@@ -3,7 +3,7 @@
 
     bench/run.py [--long] [--only SECTION,…] [--keep]
 
-Sections: unwind, symbols, record, fold, report, samples, threads, frames, images. Figures are CPU time (user + system) of the one process
+Sections: unwind, replay, symbols, record, fold, report, samples, threads, frames, images. Figures are CPU time (user + system) of the one process
 that is measured, the least of a few runs, and peak memory. --long takes up to ten minutes and goes to 10,000 threads and 1,000 images.
 """
 import argparse
@@ -180,6 +180,49 @@ def unwind(_):
                   ("ns/frame", lambda r: f"{r['ns_per_frame']:.1f}")]
 
 
+def replayed_recordings():
+    """(name, file) of recordings with 64 KiB of stack a sample, of programs whose stacks differ in kind."""
+    post = [OURS, "record", "-q", "--no-symbols", "--unwind", "post", "--max-cpu", "100", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf,65528"]
+    templates, made = inputs.templates_cc(at("t.cc")), []
+
+    def add(name, command):
+        path = at(f"replay-{len(made)}.data")
+        run(post + ["-o", path] + command)
+        made.append((name, path))
+
+    tools = inputs.postgres_tools()
+    if tools is not None:
+        with inputs.postgres_backends(tools, 6) as pids:
+            if pids:
+                add("PostgreSQL", ["-p", ",".join(pids), "--duration", "4"])
+    if shutil.which("clang++"):
+        add("clang", ["--", "clang++", "-O2", "-c", templates, "-o", at("t.o")])
+    subprocess.run(["g++", "-O2", "-o", at("deep"), inputs.deep_cc(at("deep.cc"))], check=True)
+    add("deep C++ recursion", ["--", at("deep"), "3"])
+    add("cc1plus", ["--", "g++", "-O2", "-c", templates, "-o", at("t.o")])
+    return made
+
+
+# Of framehop 0.15 no program is at hand; measured once with stacks cold in memory on a 2-core EPYC VM, libunwind and libdw taking 1436 / 1359 / 568 and
+# 564 / 751 / 372 there (PostgreSQL / clang / deep recursion).
+FRAMEHOP = {"PostgreSQL": 220, "clang": 218, "deep C++ recursion": 11.8}
+
+
+def replay(_):
+    made = replayed_recordings()
+    text = subprocess.run([os.path.join(BUILD, "bench/unwind_replay"), "--passes", "15"] + [f"{name}={path}" for name, path in made],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    rows = []
+    for line in text.splitlines():
+        stacks, who, frames, ns, median = line.split("\t")
+        rows.append({"stacks": stacks, "who": who, "frames": float(frames), "ns_per_frame": float(ns), "median": float(median)})
+    for name, ns in FRAMEHOP.items():
+        rows.append({"stacks": name, "who": "framehop 0.15, cold stacks, published (not run here)", "ns_per_frame": ns})
+    rows.sort(key=lambda r: [name for name, _ in made].index(r["stacks"]) if r["stacks"] in dict(made) else 99)
+    return rows, [("stacks", lambda r: r["stacks"]), ("who", lambda r: r["who"]), ("frames a stack", lambda r: f"{r['frames']:.0f}" if "frames" in r else "-"),
+                  ("ns/frame", lambda r: f"{r['ns_per_frame']:.1f}"), ("median", lambda r: f"{r['median']:.1f}" if "median" in r else "-")]
+
+
 def symbols(_):
     rows = []
     bench, count = os.path.join(BUILD, "bench/symbols_bench"), 5000
@@ -295,6 +338,7 @@ def images_curve(long):
 
 SECTIONS = {
     "unwind": (unwind, "The walk: stacks made by the benchmark itself; peers unwind the live stack"),
+    "replay": (replay, "The walk: raw stacks of real programs, libunwind and libdw on the same stacks; the least and the median of 15 passes"),
     "symbols": (symbols, "Names of 5,000 addresses spread over the program's own code"),
     "record": (record_section, "Recording: CPU of the recorder a sample, unwinding included (perf copies stacks and unwinds later)"),
     "fold": (fold, "Folded stacks from raw copies that perf recorded"),

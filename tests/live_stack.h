@@ -169,18 +169,18 @@ static void on_step(int number, siginfo_t *info, void *context)
 	}
 }
 
-static void start_stepping(void)
+__attribute__((unused)) static void start_stepping(void)
 {
 	stepping = 1;
 	__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
 }
 
-static void stop_stepping(void)
+__attribute__((unused)) static void stop_stepping(void)
 {
 	stepping = 0;
 }
 
-static void test_steps(const char *what, void (*exercise)(void))
+__attribute__((unused)) static void test_steps(const char *what, void (*exercise)(void))
 {
 	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
 

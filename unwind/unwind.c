@@ -50,7 +50,8 @@ struct unwinder *unwinder_new(void)
 	struct unwinder *unwinder = NEW(struct unwinder);
 	struct timespec now;
 
-	unwinder->cache = mem_zero(CACHE_ENTRIES, sizeof(*unwinder->cache));
+	unwinder->memory = mem_zero(CACHE_SETS + 1, sizeof(*unwinder->cache));
+	unwinder->cache = (struct cache_set *)(((uintptr_t)unwinder->memory + sizeof(*unwinder->cache) - 1) & ~(uintptr_t)(sizeof(*unwinder->cache) - 1));
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	unwinder->born_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	return unwinder;
@@ -60,7 +61,7 @@ void unwinder_free(struct unwinder *unwinder)
 {
 	if (unwinder == NULL)
 		return;
-	free(unwinder->cache);
+	free(unwinder->memory);
 	free(unwinder);
 }
 

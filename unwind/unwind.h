@@ -100,6 +100,8 @@ struct unwinder *unwinder_new(void);
 void unwinder_free(struct unwinder *unwinder);
 // Never fails, never allocates on the hot path (only when an FDE is compiled): what could not be done is in out->end.
 void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out);
+// The same for many: a frame of each in turn, so that what one waits for of memory comes while the others go on.
+void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs, struct unwind_stack *outs, size_t count);
 
 struct unwind_counters {
 	uint64_t samples, frames, cache_hits, cache_misses, fdes_compiled, rows_compiled, slow_rows;

@@ -1,10 +1,10 @@
-// The walk: rules from the cache, one frame after the other. What dominates its time is missing the data cache on the stack
-// copy, so lines are asked for 2 KiB ahead.
+// One step of the walk, whatever it takes: the mapping, the rule (from the cache or compiled), the caller's registers. stacks.c makes most steps
+// itself, by a short cut through the same tables.
 #include "unwind/walk.h"
 
 #include <string.h>
 
-enum { PREFETCH_BYTES = 2048, LINE_BYTES = 64, MAX_BACKWARD = 64 };
+enum { MAX_BACKWARD = 64 };
 
 bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out)
 {
@@ -14,18 +14,15 @@ bool walk_sampled_register(const struct unwind_input *input, unsigned perf_regis
 	return true;
 }
 
-static bool holds(const struct unwind_map *map, uint64_t addr)
-{
-	return addr >= map->start && addr < map->end;
-}
-
 // Numbers the image for this unwinder, if it had not. The number is the image's part of the cache's keys.
 static void adopt(struct unwinder *unwinder, struct unwind_image *image)
 {
 	if (image->owner == unwinder && image->owner_born_ns == unwinder->born_ns)
 		return;
 	if (++unwinder->next_serial == 0) { // all numbers used: old entries might be taken for new ones
-		memset(unwinder->cache, 0, CACHE_ENTRIES * sizeof(*unwinder->cache));
+		memset(unwinder->cache, 0, CACHE_SETS * sizeof(*unwinder->cache));
+		memset(unwinder->recent, 0, sizeof(unwinder->recent));
+		memset(unwinder->active, 0, sizeof(unwinder->active));
 		unwinder->born_ns++;
 		unwinder->next_serial = 1;
 	}
@@ -34,43 +31,49 @@ static void adopt(struct unwinder *unwinder, struct unwind_image *image)
 	image->serial = unwinder->next_serial;
 }
 
-const struct unwind_map *walk_map(struct walk *walk, uint64_t addr)
+static struct known_map known_map_of(const struct unwind_map *map, uint64_t generation)
+{
+	struct known_map known = { .map = *map, .generation = generation };
+	uint64_t size = map->end - map->start;
+
+	if (map->image == NULL)
+		return known;
+	uint64_t origin = map->bias + map->image->base;
+	known.to_key = ((uint64_t)map->image->serial << 32) - origin;
+	known.to_slot = (uint64_t)map->image->serial * 0x9e37 - origin; // images do not all begin in the same slots
+	// Beyond 4 GiB from the image's base a rule's 32-bit offset could reach nothing.
+	if (map->start >= origin && map->start - origin <= UINT32_MAX)
+		known.size = size < UINT32_MAX - (map->start - origin) ? size : UINT32_MAX - (map->start - origin);
+	return known;
+}
+
+static const struct known_map *known_map(struct walk *walk, uint64_t addr)
 {
 	struct unwinder *unwinder = walk->unwinder;
-	// Mappings are large: the hash takes 64 KiB as one. Two share a set; the front one was used last.
-	struct unwind_map *set = unwinder->recent[((addr >> 16) * 0x9e3779b97f4a7c15u) >> (64 - RECENT_BITS)];
+	uint64_t generation = walk->input->generation;
+	struct known_map *set = recent_set(unwinder, generation, addr);
 
-	if (holds(&set[0], addr))
-		return &set[0];
-	struct unwind_map front = set[0];
-	if (holds(&set[1], addr)) {
-		set[0] = set[1];
-		set[1] = front;
-		return &set[0];
-	}
+	for (size_t i = 0; i < 2; i++)
+		if (map_holds(&set[i].map, addr) && set[i].generation == generation)
+			return &set[i];
 	struct unwind_map answer = walk->input->map(walk->input->map_context, addr);
-	if (!holds(&answer, addr)) // an answer about nowhere, or somewhere else
+	if (!map_holds(&answer, addr)) // an answer about nowhere, or somewhere else
 		answer = (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
 	// What is missing now may be there for the next sample of the same generation: not remembered.
 	if (answer.image == NULL && answer.missing != UNWIND_NO_CFI) {
-		unwinder->missing = answer;
+		unwinder->missing = known_map_of(&answer, generation);
 		return &unwinder->missing;
 	}
 	if (answer.image != NULL)
 		adopt(unwinder, answer.image);
-	set[1] = front;
-	set[0] = answer;
+	set[1] = set[0];
+	set[0] = known_map_of(&answer, generation);
 	return &set[0];
 }
 
-static void start_generation(struct unwinder *unwinder, uint64_t generation)
+const struct unwind_map *walk_map(struct walk *walk, uint64_t addr)
 {
-	if (unwinder->has_generation && unwinder->generation == generation)
-		return;
-	unwinder->generation = generation;
-	unwinder->has_generation = true;
-	unwinder->last = (struct active_map){ 0 };
-	memset(unwinder->recent, 0, sizeof(unwinder->recent));
+	return &known_map(walk, addr)->map;
 }
 
 // The signal trampoline at an address, where no CFI calls it one.
@@ -118,36 +121,23 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	return rule;
 }
 
-static void activate(struct unwinder *unwinder, const struct unwind_map *map)
-{
-	struct active_map *active = &unwinder->last;
-	uint64_t origin = map->bias + map->image->base, size = map->end - map->start;
-
-	active->map = *map;
-	active->to_key = ((uint64_t)map->image->serial << 32) - origin;
-	active->to_slot = (uint64_t)map->image->serial * 0x9e37 - origin; // images do not all begin in the same slots
-	if (map->start < origin || map->start - origin > UINT32_MAX)
-		active->size = 0; // nothing a rule's 32-bit offset could reach
-	else
-		active->size = size < UINT32_MAX - (map->start - origin) ? size : UINT32_MAX - (map->start - origin);
-}
-
 static struct unwind_rule cached_rule(struct walk *walk, uint64_t lookup, uint8_t kind)
 {
 	struct unwinder *unwinder = walk->unwinder;
-	const struct active_map *active = &unwinder->last;
+	const struct known_map *active = walk->active;
 
 	if (lookup - active->map.start >= active->size)
 		return (struct unwind_rule){ 0 };
 	uint64_t key = lookup + active->to_key;
-	struct cache_entry *entry = &unwinder->cache[(lookup + active->to_slot) & (CACHE_ENTRIES - 1)];
-	if (entry->key == key) {
+	struct cache_set *set = cache_set_of(unwinder->cache, lookup + active->to_slot);
+	struct unwind_rule rule;
+	if (cache_find(set, key, &rule)) {
 		unwinder->counters.cache_hits++;
-		return entry->rule;
+		return rule;
 	}
 	unwinder->counters.cache_misses++;
-	struct unwind_rule rule = rule_at(walk, &active->map, lookup, kind);
-	*entry = (struct cache_entry){ .key = key, .rule = rule };
+	rule = rule_at(walk, &active->map, lookup, kind);
+	cache_put(set, key, rule);
 	return rule;
 }
 
@@ -241,96 +231,20 @@ static bool uncommon_step(struct walk *walk, struct cursor *at, struct unwind_ru
 	return true;
 }
 
-// Three lines for each frame, whatever its size: a loop over all lines up to the distance costs more in mispredicted branches
-// than it saves in missed lines. `at` counts from the copy's first byte; what lies past its end is asked for in vain.
-static inline void prefetch(const uint8_t *bytes, uint64_t at)
-{
-	uintptr_t ahead = (uintptr_t)bytes + at + PREFETCH_BYTES;
-
-	__builtin_prefetch((const void *)ahead);
-	__builtin_prefetch((const void *)(ahead + LINE_BYTES));
-	__builtin_prefetch((const void *)(ahead + 2 * LINE_BYTES));
-}
-
-static void prefetch_first(const struct stack_view *view)
-{
-	for (uint64_t at = 0; at < PREFETCH_BYTES && at < view->size; at += LINE_BYTES)
-		__builtin_prefetch(view->bytes + at);
-}
-
-// Frames that returned into a function with a plain rule, 8-byte words: nearly all. Writes frames as long as it finds such, and leaves
-// whatever is special in any way, or wrong, to step(). No branch depends on which register the CFA counts from or
-// whether fp is saved: both are as good as random.
-static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
-{
-	struct unwinder *unwinder = walk->unwinder;
-	const struct active_map *active = &unwinder->last;
-	const struct cache_entry *cache = unwinder->cache;
-	const uint8_t *bytes = walk->view.bytes;
-	const uint64_t size = walk->view.size, start = walk->view.start, addr_end = walk->arch->addr_end;
-	const uint64_t map_start = active->map.start + 1, map_size = active->size, to_key = active->to_key - 1, to_slot = active->to_slot - 1;
-	struct frame *const frames = walk->out->frames;
-	uint64_t pc = at->pc, sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
-	size_t count = walk->out->count, first = count;
-
-	while (count < limit) {
-		const struct cache_entry *entry = &cache[(pc + to_slot) & (CACHE_ENTRIES - 1)];
-		if (pc - map_start >= map_size || entry->key != pc + to_key)
-			break;
-		struct unwind_rule rule = entry->rule;
-		if ((rule.kind & ~(uint32_t)(RULE_FP_SAVED | 1)) != (RULE_SP | RULE_RA_SAVED))
-			break;
-		uint64_t base = (rule.kind & 1) != 0 ? fp : sp, cfa_off = (uint64_t)(int64_t)rule.cfa_off, ra, saved;
-		uint64_t ra_at = base + (cfa_off + (uint64_t)(int64_t)rule.ra_off), fp_at = base + (cfa_off + (uint64_t)(int64_t)rule.fp_off);
-		bool is_saved = (rule.kind & RULE_FP_SAVED) != 0;
-		fp_at = is_saved ? fp_at : ra_at;
-		uint64_t cfa = base + cfa_off;
-		// An sp-based frame grows by its offset; an fp-based one could stand anywhere, even below the copy.
-		if (__builtin_expect(ra_at > size - 8 || fp_at > size - 8 || ((ra_at | fp_at) & 7) != 0 || cfa <= sp || cfa - sp > size, 0))
-			break;
-		memcpy(&ra, bytes + ra_at, 8);
-		memcpy(&saved, bytes + fp_at, 8);
-		if (__builtin_expect(ra - 1 >= addr_end - 1, 0))
-			break;
-		fp = is_saved ? saved - start : fp;
-		pc = ra;
-		sp = cfa;
-		frames[count++] = (struct frame){ .addr = ra, .kind = FRAME_RETURN, .via = VIA_CFI };
-		prefetch(bytes, sp);
-	}
-	if (count == first)
-		return;
-	unwinder->counters.cache_hits += count - first;
-	walk->out->count = count;
-	at->pc = at->lr = pc;
-	at->sp = sp + start;
-	at->fp = fp + start;
-	at->via = VIA_CFI;
-}
-
-static inline bool is_fast(const struct walk *walk, const struct cursor *at)
-{
-	return at->kind == FRAME_RETURN && at->sp_is_exact && walk->arch->word_bytes == 8 && walk->arch->ra_mask == UINT64_MAX &&
-	       walk->view.size >= 8 && (walk->view.start & 7) == 0;
-}
-
-// Moves the cursor to the caller. false: the stack ends here, see `*end`.
-static inline bool step(struct walk *walk, struct cursor *at, enum unwind_end *end)
+bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end)
 {
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
-	struct unwinder *unwinder = walk->unwinder;
 
-	const struct unwind_map *map = &unwinder->last.map;
-	if (__builtin_expect(!holds(map, lookup), 0)) {
-		map = walk_map(walk, lookup);
-		if (map->image != NULL)
-			activate(unwinder, map);
+	if (__builtin_expect(!map_holds(&walk->active->map, lookup), 0)) {
+		const struct known_map *known = known_map(walk, lookup);
+		if (known->map.image == NULL) {
+			struct unwind_map code = known->map; // asking about other addresses may take its place
+			*end = code.end > code.start ? code.missing : UNWIND_NO_MAPPING;
+			return *end == UNWIND_NO_CFI && walk_without_cfi(walk, &code, at, end);
+		}
+		*walk->active = *known;
 	}
-	if (map->image == NULL) {
-		struct unwind_map code = *map; // asking about other addresses may take its place
-		*end = code.end > code.start ? code.missing : UNWIND_NO_MAPPING;
-		return *end == UNWIND_NO_CFI && walk_without_cfi(walk, &code, at, end);
-	}
+	const struct unwind_map *map = &walk->active->map;
 	struct unwind_rule rule = cached_rule(walk, lookup, at->kind);
 	enum rule_base base = rule.kind & RULE_BASE_MASK;
 	if (__builtin_expect(!at->sp_is_exact, 0) && base != RULE_ROOT && base != RULE_FP && base != RULE_NONE) {
@@ -353,25 +267,56 @@ static inline bool step(struct walk *walk, struct cursor *at, enum unwind_end *e
 	}
 }
 
-static bool begin(struct walk *walk, struct cursor *at)
+static uint8_t place_of(uint64_t mask, uint8_t perf_register)
 {
-	const struct unwind_input *input = walk->input;
+	if (perf_register >= 64 || (mask >> perf_register & 1) == 0)
+		return 0xff;
+	return (uint8_t)__builtin_popcountll(mask & (((uint64_t)1 << perf_register) - 1));
+}
 
-	for (size_t i = 0; unwind_archs[i] != NULL; i++)
-		if (unwind_archs[i]->machine == input->machine)
-			walk->arch = unwind_archs[i];
-	if (walk->arch == NULL) {
-		walk->out->end = UNWIND_UNSUPPORTED;
+static const struct register_places *places_of(struct unwinder *unwinder, const struct unwind_input *input)
+{
+	struct register_places *places = &unwinder->places;
+
+	if (places->arch != NULL && places->arch->machine == input->machine && places->mask == input->regs_mask)
+		return places;
+	const struct unwind_arch *arch = unwind_arch_for(input->machine);
+	uint64_t mask = input->regs_mask;
+	*places = (struct register_places){ .mask = mask, .arch = arch };
+	if (arch == NULL)
+		return NULL;
+	places->pc = place_of(mask, arch->perf_pc);
+	places->sp = place_of(mask, arch->perf_sp);
+	places->fp = place_of(mask, arch->perf_fp);
+	places->lr = place_of(mask, arch->perf_lr);
+	return places;
+}
+
+bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const struct unwind_input *input, struct unwind_stack *out,
+                struct cursor *at)
+{
+	const struct register_places *places = places_of(unwinder, input);
+
+	out->count = out->gap = 0;
+	out->last_cfa = 0;
+	unwinder->counters.samples++;
+	out->end = places == NULL ? UNWIND_UNSUPPORTED : UNWIND_NO_REGISTERS;
+	if (places == NULL || places->pc == 0xff || places->sp == 0xff)
 		return false;
-	}
-	*at = (struct cursor){ .kind = FRAME_LEAF, .via = VIA_NONE, .sp_is_exact = true };
-	if (!walk_sampled_register(input, walk->arch->perf_pc, &at->pc) || !walk_sampled_register(input, walk->arch->perf_sp, &at->sp)) {
-		walk->out->end = UNWIND_NO_REGISTERS;
-		return false;
-	}
-	walk_sampled_register(input, walk->arch->perf_fp, &at->fp);
-	if (walk->arch->perf_lr != 0xff && walk_sampled_register(input, walk->arch->perf_lr, &at->lr))
-		at->lr &= walk->arch->ra_mask;
+	*at = (struct cursor){
+		.kind = FRAME_LEAF, .via = VIA_NONE, .sp_is_exact = true, .pc = input->regs[places->pc], .sp = input->regs[places->sp],
+		.fp = places->fp != 0xff ? input->regs[places->fp] : 0,
+		.lr = places->lr != 0xff ? input->regs[places->lr] & places->arch->ra_mask : 0,
+	};
+	walk->unwinder = unwinder;
+	walk->input = input;
+	walk->arch = places->arch;
+	walk->active = &unwinder->active[lane];
+	walk->out = out;
+	walk->rewalks = 0;
+	walk->has_gap = false;
+	walk->registers_frame = SIZE_MAX;
+	walk->registers.known = 0;
 	walk->view = (struct stack_view){
 		.bytes = input->stack, .start = at->sp, .size = input->stack_size, .top = input->stack_top,
 		.addr_end = walk->arch->addr_end, .word_bytes = walk->arch->word_bytes, .read = input->read, .read_context = input->read_context,
@@ -379,90 +324,7 @@ static bool begin(struct walk *walk, struct cursor *at)
 	// The kernel copies what is mapped above a thread's stack too; it is not the thread's.
 	if (input->stack_top > at->sp && input->stack_top - at->sp < walk->view.size)
 		walk->view.size = input->stack_top - at->sp;
+	if (walk->active->generation != input->generation)
+		*walk->active = (struct known_map){ .generation = input->generation };
 	return true;
-}
-
-// ---------------------------------------------------------------- stacks of more frames than there is room for
-
-// The frames behind the leaf's half are a ring once the buffer is full: the oldest gives way.
-struct window {
-	size_t limit, leaf; // frames in all, and of the leaf's part, for good
-	bool is_full;
-};
-
-static void start_over(struct walk *walk, struct window *window)
-{
-	// What slow steps know of the next frame's registers moves with it.
-	walk->registers_frame = walk->registers_frame == window->limit ? window->leaf : SIZE_MAX;
-	walk->out->count = window->leaf;
-	walk->has_gap = window->is_full = true;
-}
-
-static void reverse(struct frame *frames, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		struct frame other = frames[i];
-		frames[i] = frames[count - 1 - i];
-		frames[count - 1 - i] = other;
-	}
-}
-
-// Puts the ring in order, its newest frame last.
-static void unroll(struct unwind_stack *out, const struct window *window)
-{
-	struct frame *ring = out->frames + window->leaf;
-	size_t size = window->limit - window->leaf, newest = out->count - window->leaf;
-
-	reverse(ring, newest);
-	reverse(ring + newest, size - newest);
-	reverse(ring, size);
-	out->count = window->limit;
-	out->gap = window->leaf;
-	if (out->end != UNWIND_DEFERRED) // then the whole stack comes again
-		out->end = UNWIND_DEPTH_LIMIT;
-}
-
-void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
-{
-	struct walk walk = { .unwinder = unwinder, .input = input, .out = out, .registers_frame = SIZE_MAX };
-	struct cursor at;
-
-	out->count = out->gap = 0;
-	out->last_cfa = 0;
-	unwinder->counters.samples++;
-	if (!begin(&walk, &at))
-		return;
-	prefetch_first(&walk.view);
-	start_generation(unwinder, input->generation);
-	size_t most = out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES, frames = 0;
-	struct window window = { .limit = most > 2 ? most - 1 : most, .leaf = (most + 1) / 2 };
-	enum unwind_end end = UNWIND_DEPTH_LIMIT;
-	while (window.limit > 0) {
-		if (__builtin_expect(out->count == window.limit, 0)) {
-			if (window.limit == window.leaf) {
-				end = UNWIND_DEPTH_LIMIT;
-				break;
-			}
-			frames += out->count - (window.is_full ? window.leaf : 0);
-			start_over(&walk, &window);
-		}
-		prefetch(walk.view.bytes, at.sp - walk.view.start);
-		out->frames[out->count++] = (struct frame){ .addr = at.pc, .kind = at.kind, .via = at.via };
-		if (input->stack_size == 0) {
-			end = UNWIND_NO_REGISTERS;
-			break;
-		}
-		if (is_fast(&walk, &at))
-			fast_steps(&walk, &at, window.limit);
-		if (!step(&walk, &at, &end))
-			break;
-		// The kernel put the trampoline's address there: nothing called it, and the byte before it is another function's.
-		if (at.kind == FRAME_INTERRUPTED && out->frames[out->count - 1].kind == FRAME_RETURN)
-			out->frames[out->count - 1].kind = FRAME_INTERRUPTED;
-	}
-	out->end = end;
-	out->last_cfa = at.sp;
-	unwinder->counters.frames += frames + out->count - (window.is_full ? window.leaf : 0);
-	if (window.is_full)
-		unroll(out, &window);
 }

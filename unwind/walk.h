@@ -6,28 +6,40 @@
 #include "unwind/rule_table.h"
 #include "unwind/unwind.h"
 
-enum { CACHE_BITS = 15, CACHE_ENTRIES = 1 << CACHE_BITS, RECENT_BITS = 5 };
+enum { CACHE_BITS = 13, CACHE_SETS = 1 << CACHE_BITS, RECENT_BITS = 6, LANES = 8 };
 
 struct cache_entry {
 	uint64_t key; // image's serial << 32 | vaddr - image's base; 0: empty
 	struct unwind_rule rule;
 };
-_Static_assert(sizeof(struct cache_entry) == 16, "four entries a cache line");
+// One cache line. With one way a few per cent of a compiler's frames missed: return addresses that are often used had the same slot.
+enum { CACHE_WAYS = 4 };
+struct cache_set {
+	_Alignas(64) struct cache_entry way[CACHE_WAYS]; // from the one that came last
+};
 
 // A mapping, with what turns an address in it into a cache key and a slot by one addition each.
-struct active_map {
+struct known_map {
 	struct unwind_map map; // start == end: none
-	uint64_t size;         // of the stretch whose addresses have keys, from map.start
+	uint64_t generation;
+	uint64_t size;         // of the stretch whose addresses have keys, from map.start; 0 without an image
 	uint64_t to_key, to_slot;
 };
 
+// Where a sample has the registers that the walk begins with.
+struct register_places {
+	uint64_t mask;
+	const struct unwind_arch *arch; // NULL: none were looked for yet
+	uint8_t pc, sp, fp, lr;         // 0xff: not delivered
+};
+
 struct unwinder {
-	struct cache_entry *cache;
-	struct active_map last;                // the last one with an image
-	struct unwind_map missing;             // the last answer without
-	struct unwind_map recent[1 << RECENT_BITS][2]; // by a hash of the address; valid within one generation
-	uint64_t generation;
-	bool has_generation;
+	struct cache_set *cache; // in `memory`, from a cache line's beginning
+	void *memory;
+	struct known_map active[LANES]; // the last one with an image, of each stack that is walked at a time
+	struct known_map missing;       // the last answer without
+	struct known_map recent[1 << RECENT_BITS][2]; // by a hash of address and generation
+	struct register_places places;  // of the last sample
 	uint64_t born_ns;
 	uint32_t next_serial;
 	struct unwind_counters counters;
@@ -46,14 +58,66 @@ struct walk {
 	struct unwinder *unwinder;
 	const struct unwind_input *input;
 	const struct unwind_arch *arch;
+	struct known_map *active; // the unwinder's
 	struct stack_view view;
 	struct unwind_stack *out;
-	// All registers of frame `registers_frame` (an index into out->frames); steps by rules do not keep them up.
-	struct register_set registers;
-	size_t registers_frame;
 	unsigned rewalks;
 	bool has_gap; // frames were left out: the way from the leaf is no longer known
+	// All registers of frame `registers_frame` (an index into out->frames); steps by rules do not keep them up.
+	size_t registers_frame;
+	struct register_set registers;
 };
+
+static inline bool map_holds(const struct unwind_map *map, uint64_t addr)
+{
+	return addr >= map->start && addr < map->end;
+}
+
+// Mappings are large: the hash takes 64 KiB as one. Generations do not push each other out: samples of several processes come mixed.
+static inline struct known_map *recent_set(struct unwinder *unwinder, uint64_t generation, uint64_t addr)
+{
+	return unwinder->recent[((addr >> 16) + (generation << 40)) * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
+}
+
+// Makes the mapping at an address the active one, if it was seen lately and has rules.
+static inline bool walk_turn_to(struct walk *walk, uint64_t addr)
+{
+	const struct known_map *set = recent_set(walk->unwinder, walk->active->generation, addr);
+
+	for (size_t i = 0; i < 2; i++)
+		if (addr - set[i].map.start < set[i].size && set[i].generation == walk->active->generation) {
+			*walk->active = set[i];
+			return true;
+		}
+	return false;
+}
+
+static inline struct cache_set *cache_set_of(struct cache_set *cache, uint64_t slot)
+{
+	return &cache[slot & (CACHE_SETS - 1)];
+}
+
+static inline bool cache_find(const struct cache_set *set, uint64_t key, struct unwind_rule *rule)
+{
+	for (size_t i = 0; i < CACHE_WAYS; i++)
+		if (set->way[i].key == key) {
+			*rule = set->way[i].rule;
+			return true;
+		}
+	return false;
+}
+
+static inline void cache_put(struct cache_set *set, uint64_t key, struct unwind_rule rule)
+{
+	memmove(&set->way[1], &set->way[0], (CACHE_WAYS - 1) * sizeof(set->way[0]));
+	set->way[0] = (struct cache_entry){ .key = key, .rule = rule };
+}
+
+// Fills in what the walk begins with; the cursor stands at the leaf. false: there is nothing to walk, and out->end says why.
+bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const struct unwind_input *input, struct unwind_stack *out,
+                struct cursor *at);
+// Moves the cursor to the caller. false: the stack ends here, see `*end`.
+bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end);
 
 // The mapping at an address, from the unwinder's memory or the caller's callback. Valid until the next call.
 const struct unwind_map *walk_map(struct walk *walk, uint64_t addr);

@@ -28,12 +28,17 @@ struct raw_worker {
 	struct hash_map jit_ids;           // (dump, offset of code) -> jit_images
 	VEC(struct unwind_image *) jit_images; // NULL: its unwind information is of no use
 	VEC(struct frame) frames;          // of all jobs of this batch, one after another
+	struct frame *room;                // for the frames of one turn's jobs, UNWIND_MAX_FRAMES each
 	size_t *next_job;                  // shared
-	uint16_t machine;
-	const struct maps *maps;           // of the job at hand
 };
 
-static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, const struct dso *dso)
+// What a map is asked for with.
+struct raw_lookup {
+	struct raw_worker *worker;
+	const struct raw_job *job;
+};
+
+static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, const struct dso *dso, uint16_t machine)
 {
 	while (worker->images.count <= id) {
 		vec_push(&worker->images, NULL);
@@ -41,7 +46,7 @@ static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, con
 	}
 	if (!worker->image_tried.data[id]) {
 		worker->image_tried.data[id] = 1;
-		struct image *image = images_get(&worker->loader->images, id, dso, worker->machine);
+		struct image *image = images_get(&worker->loader->images, id, dso, machine);
 		if (image != NULL && !unwind_image_new(&worker->images.data[id], image, false, NULL))
 			worker->images.data[id] = NULL;
 	}
@@ -49,7 +54,7 @@ static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, con
 }
 
 // Code in a jitdump that brought unwind information; where it brought none, frame pointers are tried.
-static void map_jit(struct raw_worker *worker, const struct mapping *mapping, const struct dso *dso, uint64_t addr, struct unwind_map *out)
+static void map_jit(struct raw_worker *worker, const struct mapping *mapping, const struct dso *dso, uint64_t addr, uint16_t machine, struct unwind_map *out)
 {
 	const struct jit_source *source;
 	uint64_t offset = addr - mapping->start + mapping->pgoff;
@@ -60,7 +65,7 @@ static void map_jit(struct raw_worker *worker, const struct mapping *mapping, co
 	uint32_t id = *hash_map_put(&worker->jit_ids, hash_pair(mapping->dso, unwind->offset), (uint32_t)worker->jit_images.count, &is_new);
 	if (is_new) {
 		struct unwind_image *made = NULL;
-		struct image *image = source->machine == worker->machine ? jit_unwind_image(unwind, source->fd, source->machine) : NULL;
+		struct image *image = source->machine == machine ? jit_unwind_image(unwind, source->fd, source->machine) : NULL;
 		if (image != NULL && !unwind_image_new(&made, image, false, NULL))
 			made = NULL;
 		image_release(image);
@@ -72,8 +77,10 @@ static void map_jit(struct raw_worker *worker, const struct mapping *mapping, co
 
 static struct unwind_map map_at(void *context, uint64_t addr)
 {
-	struct raw_worker *worker = context;
-	const struct mapping *mapping = maps_find(worker->maps, addr);
+	const struct raw_lookup *lookup = context;
+	struct raw_worker *worker = lookup->worker;
+	uint16_t machine = lookup->job->machine;
+	const struct mapping *mapping = maps_find(lookup->job->maps, addr);
 	struct unwind_map out = { .missing = UNWIND_NO_MAPPING };
 	if (mapping == NULL)
 		return out;
@@ -87,44 +94,65 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	if (dso->kind == DSO_SPECIAL)
 		out.missing = dso->path[1] == 'u' ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI; // "[uprobes]", "[vsyscall]"
 	if (is_dump)
-		map_jit(worker, mapping, dso, addr, &out);
+		map_jit(worker, mapping, dso, addr, machine, &out);
 	if (is_dump || (dso->kind != DSO_FILE && dso->kind != DSO_VDSO))
 		return out;
-	struct unwind_image *image = image_of(worker, mapping->dso, dso);
-	struct image *file = image != NULL ? images_get(&worker->loader->images, mapping->dso, dso, worker->machine) : NULL;
+	struct unwind_image *image = image_of(worker, mapping->dso, dso, machine);
+	struct image *file = image != NULL ? images_get(&worker->loader->images, mapping->dso, dso, machine) : NULL;
 	if (file != NULL && image_bias(file, mapping->start, mapping->end, mapping->pgoff, &out.bias))
 		out.image = image;
 	return out;
 }
 
-static struct unwind_input input_of(struct raw_worker *worker, const struct raw_job *job)
+static struct unwind_input input_of(struct raw_lookup *lookup)
 {
+	const struct raw_job *job = lookup->job;
 	const struct record_sample *sample = &job->queued->record.sample;
-	worker->machine = job->machine;
-	worker->maps = job->maps;
 	return (struct unwind_input){
 		.machine = job->machine, .regs = sample->user.words, .regs_mask = sample->user.mask, .stack = sample->stack.bytes,
 		.stack_size = sample->stack.bytes != NULL ? sample->stack.dyn_size : 0, .generation = job->maps->generation, .map = map_at,
-		.map_context = worker,
+		.map_context = lookup,
 	};
 }
 
-static void unwind_job(struct raw_worker *worker, struct raw_job *job)
+// At most JOBS_A_TURN of them.
+static void unwind_jobs(struct raw_worker *worker, struct raw_job *jobs, size_t count)
 {
-	if (job->queued == NULL)
-		return;
-	vec_reserve(&worker->frames, UNWIND_MAX_FRAMES);
-	struct unwind_input input = input_of(worker, job);
-	struct unwind_stack out = { .frames = worker->frames.data + worker->frames.count, .capacity = UNWIND_MAX_FRAMES };
+	struct raw_lookup lookups[JOBS_A_TURN];
+	struct unwind_input inputs[JOBS_A_TURN];
+	struct unwind_stack outs[JOBS_A_TURN];
+	struct raw_job *wanted[JOBS_A_TURN];
+	size_t n = 0;
+	if (worker->room == NULL)
+		worker->room = mem_alloc(JOBS_A_TURN * UNWIND_MAX_FRAMES * sizeof(struct frame));
+	for (size_t i = 0; i < count; i++) {
+		if (jobs[i].queued == NULL)
+			continue;
+		wanted[n] = &jobs[i];
+		lookups[n] = (struct raw_lookup){ worker, &jobs[i] };
+		inputs[n] = input_of(&lookups[n]);
+		outs[n] = (struct unwind_stack){ .frames = worker->room + n * UNWIND_MAX_FRAMES, .capacity = UNWIND_MAX_FRAMES };
+		n++;
+	}
 	if (worker->libunwind != NULL && worker->loader->options->libunwind)
-		libunwind_stack(worker->libunwind, &input, &out);
+		for (size_t i = 0; i < n; i++)
+			libunwind_stack(worker->libunwind, &inputs[i], &outs[i]);
 	else
-		unwind_stack(worker->unwinder, &input, &out);
-	job->worker = worker;
-	job->first = worker->frames.count;
-	job->count = out.count;
-	job->end = out.end;
-	worker->frames.count += out.count;
+		unwind_stacks(worker->unwinder, inputs, outs, n);
+	for (size_t i = 0; i < n; i++) {
+		wanted[i]->worker = worker;
+		wanted[i]->first = worker->frames.count;
+		wanted[i]->count = outs[i].count;
+		wanted[i]->end = outs[i].end;
+		vec_reserve(&worker->frames, outs[i].count);
+		memcpy(worker->frames.data + worker->frames.count, outs[i].frames, outs[i].count * sizeof(struct frame));
+		worker->frames.count += outs[i].count;
+	}
+}
+
+static size_t turn_from(const struct raw *raw, size_t from)
+{
+	return raw->jobs.count - from < JOBS_A_TURN ? raw->jobs.count - from : JOBS_A_TURN;
 }
 
 // ---------------------------------------------------------------- two unwinders
@@ -146,8 +174,8 @@ static void compare_jobs(struct loader *loader)
 	for (int pass = 0; pass < 2; pass++) {
 		worker->frames.count = 0;
 		times[0] = cpu_ns();
-		for (size_t i = 0; i < raw->jobs.count; i++)
-			unwind_job(worker, &raw->jobs.data[i]);
+		for (size_t i = 0; i < raw->jobs.count; i += JOBS_A_TURN)
+			unwind_jobs(worker, &raw->jobs.data[i], turn_from(raw, i));
 		times[1] = cpu_ns();
 	}
 	for (int pass = 0; pass < 2; pass++) {
@@ -155,7 +183,8 @@ static void compare_jobs(struct loader *loader)
 		for (size_t i = 0; i < raw->jobs.count; i++) {
 			if (raw->jobs.data[i].queued == NULL)
 				continue;
-			struct unwind_input input = input_of(worker, &raw->jobs.data[i]);
+			struct raw_lookup lookup = { worker, &raw->jobs.data[i] };
+			struct unwind_input input = input_of(&lookup);
 			struct unwind_stack theirs = { .frames = frames, .capacity = UNWIND_MAX_FRAMES };
 			libunwind_stack(worker->libunwind, &input, &theirs);
 			const struct raw_job *job = &raw->jobs.data[i];
@@ -176,8 +205,7 @@ static void *work(void *argument)
 		size_t from = __atomic_fetch_add(worker->next_job, JOBS_A_TURN, __ATOMIC_RELAXED);
 		if (from >= raw->jobs.count)
 			return NULL;
-		for (size_t i = from; i < from + JOBS_A_TURN && i < raw->jobs.count; i++)
-			unwind_job(worker, &raw->jobs.data[i]);
+		unwind_jobs(worker, &raw->jobs.data[from], turn_from(raw, from));
 	}
 }
 
@@ -307,6 +335,7 @@ void raw_release(struct loader *loader)
 		hash_map_release(&worker->jit_ids);
 		vec_release(&worker->image_tried);
 		vec_release(&worker->frames);
+		free(worker->room);
 	}
 	free(raw->workers);
 	*raw = (struct raw){ 0 };

@@ -46,6 +46,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (out.count > 512 || out.end >= UNWIND_END_COUNT || out.end == UNWIND_DEFERRED)
 				abort();
 		}
+		struct unwind_input together[3] = { input, input, input };
+		struct unwind_stack outs[3];
+		together[1].stack_size /= 2;
+		together[2].generation = 1;
+		for (int i = 0; i < 3; i++)
+			outs[i] = (struct unwind_stack){ .frames = frames + i * 170, .capacity = 170 };
+		unwind_stacks(unwinder, together, outs, 3);
+		for (int i = 0; i < 3; i++)
+			if (outs[i].count > 170 || outs[i].end >= UNWIND_END_COUNT)
+				abort();
+		if (outs[0].count != outs[2].count || outs[0].end != outs[2].end) // but for their generation they are the same
+			abort();
 		unwinder_free(unwinder);
 	}
 	unwind_image_free(cfi);

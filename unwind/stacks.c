@@ -1,0 +1,361 @@
+// Whole stacks. Nearly all frames are of one kind: a function that was returned into, whose rule the cache has and counts from sp or fp. Those are
+// stepped over here; what is special in any way, or wrong, is walk_step's. What dominates the time is missing the data cache, most of all on the
+// stack copy: one stack is read ahead of, and of several a frame each is taken in turn (unwind_stacks).
+#include <string.h>
+
+#include "unwind/walk.h"
+
+enum { PREFETCH_BYTES = 2048, FIRST_BYTES = 512, LINE_BYTES = 64 };
+
+// ---------------------------------------------------------------- stacks of more frames than there is room for
+
+// The frames behind the leaf's half are a ring once the buffer is full: the oldest gives way.
+struct window {
+	size_t limit, leaf; // frames in all, and of the leaf's part, for good
+	bool is_full;
+};
+
+static void start_over(struct walk *walk, struct window *window)
+{
+	// What slow steps know of the next frame's registers moves with it.
+	walk->registers_frame = walk->registers_frame == window->limit ? window->leaf : SIZE_MAX;
+	walk->out->count = window->leaf;
+	walk->has_gap = window->is_full = true;
+}
+
+static void reverse(struct frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count / 2; i++) {
+		struct frame other = frames[i];
+		frames[i] = frames[count - 1 - i];
+		frames[count - 1 - i] = other;
+	}
+}
+
+// Puts the ring in order, its newest frame last.
+static void unroll(struct unwind_stack *out, const struct window *window)
+{
+	struct frame *ring = out->frames + window->leaf;
+	size_t size = window->limit - window->leaf, newest = out->count - window->leaf;
+
+	reverse(ring, newest);
+	reverse(ring + newest, size - newest);
+	reverse(ring, size);
+	out->count = window->limit;
+	out->gap = window->leaf;
+	if (out->end != UNWIND_DEFERRED) // then the whole stack comes again
+		out->end = UNWIND_DEPTH_LIMIT;
+}
+
+// ---------------------------------------------------------------- one stack
+
+// One stack being unwound.
+struct lane {
+	struct walk walk;
+	struct cursor at;
+	struct window window;
+	size_t frames; // that the window has let go of
+	enum unwind_end end;
+};
+
+// false: there is nothing to walk.
+static bool lane_begin(struct lane *lane, struct unwinder *unwinder, size_t number, const struct unwind_input *input, struct unwind_stack *out)
+{
+	if (!walk_begin(&lane->walk, unwinder, number, input, out, &lane->at))
+		return false;
+	size_t most = out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES;
+	lane->window = (struct window){ .limit = most > 2 ? most - 1 : most, .leaf = (most + 1) / 2 };
+	lane->frames = 0;
+	lane->end = out->end = UNWIND_DEPTH_LIMIT;
+	return lane->window.limit > 0;
+}
+
+// The frame at the cursor into the result. false: the stack ends with it, or before it.
+static inline bool lane_put(struct lane *lane)
+{
+	struct unwind_stack *out = lane->walk.out;
+	struct window *window = &lane->window;
+
+	if (__builtin_expect(out->count == window->limit, 0)) {
+		lane->end = UNWIND_DEPTH_LIMIT;
+		if (window->limit == window->leaf)
+			return false;
+		lane->frames += out->count - (window->is_full ? window->leaf : 0);
+		start_over(&lane->walk, window);
+	}
+	out->frames[out->count++] = (struct frame){ .addr = lane->at.pc, .kind = lane->at.kind, .via = lane->at.via };
+	lane->end = UNWIND_NO_REGISTERS;
+	return lane->walk.input->stack_size > 0;
+}
+
+// false: the stack ends with the last frame that was put.
+static bool lane_step(struct lane *lane)
+{
+	struct frame *last = &lane->walk.out->frames[lane->walk.out->count - 1];
+
+	if (!walk_step(&lane->walk, &lane->at, &lane->end))
+		return false;
+	// The kernel put the trampoline's address there: nothing called it, and the byte before it is another function's.
+	if (lane->at.kind == FRAME_INTERRUPTED && last->kind == FRAME_RETURN)
+		last->kind = FRAME_INTERRUPTED;
+	return true;
+}
+
+static void lane_end(struct lane *lane)
+{
+	struct unwind_stack *out = lane->walk.out;
+
+	out->end = lane->end;
+	out->last_cfa = lane->at.sp;
+	lane->walk.unwinder->counters.frames += lane->frames + out->count - (lane->window.is_full ? lane->window.leaf : 0);
+	if (lane->window.is_full)
+		unroll(out, &lane->window);
+}
+
+static inline bool is_fast(const struct walk *walk, const struct cursor *at)
+{
+	return at->kind == FRAME_RETURN && at->sp_is_exact && walk->arch->word_bytes == 8 && walk->arch->ra_mask == UINT64_MAX &&
+	       walk->view.size >= 8 && (walk->view.start & 7) == 0;
+}
+
+// Of a copy that is about to be walked.
+static void prefetch_first(const uint8_t *bytes, size_t size, size_t most)
+{
+	for (size_t at = 0; at < most && at < size; at += LINE_BYTES)
+		__builtin_prefetch(bytes + at);
+}
+
+// Three lines for each frame, whatever its size: a loop over all lines up to the distance costs more in mispredicted branches
+// than it saves in missed lines. `at` counts from the copy's first byte; what lies past its end is asked for in vain.
+static inline void prefetch_ahead(const uint8_t *bytes, uint64_t at)
+{
+	uintptr_t ahead = (uintptr_t)bytes + at + PREFETCH_BYTES;
+
+	__builtin_prefetch((const void *)ahead);
+	__builtin_prefetch((const void *)(ahead + LINE_BYTES));
+	__builtin_prefetch((const void *)(ahead + 2 * LINE_BYTES));
+}
+
+// The words of a frame, counted from the copy's first byte.
+struct words {
+	uint64_t ra_at, fp_at, cfa;
+	bool fp_is_saved;
+};
+
+// false: the rule is of another kind, or its words are not in the copy. No branch depends on which register the CFA counts from or whether fp is saved:
+// both are as good as random.
+static inline bool words_of(struct unwind_rule rule, uint64_t sp, uint64_t fp, uint64_t size, struct words *words)
+{
+	uint64_t base = (rule.kind & 1) != 0 ? fp : sp, cfa = base + (uint64_t)(int64_t)rule.cfa_off;
+
+	words->cfa = cfa;
+	words->ra_at = cfa + (uint64_t)(int64_t)rule.ra_off;
+	words->fp_at = cfa + (uint64_t)(int64_t)rule.fp_off;
+	words->fp_is_saved = (rule.kind & RULE_FP_SAVED) != 0;
+	words->fp_at = words->fp_is_saved ? words->fp_at : words->ra_at;
+	// An sp-based frame grows by its offset; an fp-based one could stand anywhere, even below the copy.
+	return (rule.kind & ~(uint32_t)(RULE_FP_SAVED | 1)) == (RULE_SP | RULE_RA_SAVED) &&
+	       __builtin_expect(words->ra_at <= size - 8 && words->fp_at <= size - 8 && ((words->ra_at | words->fp_at) & 7) == 0 && cfa > sp && cfa - sp <= size, 1);
+}
+
+static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
+{
+	struct unwinder *unwinder = walk->unwinder;
+	struct cache_set *cache = unwinder->cache;
+	const uint8_t *bytes = walk->view.bytes;
+	const uint64_t size = walk->view.size, start = walk->view.start, addr_end = walk->arch->addr_end;
+	struct frame *const frames = walk->out->frames;
+	uint64_t pc = at->pc, sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
+	size_t count = walk->out->count, first = count;
+	struct known_map map = *walk->active;
+
+	while (count < limit) {
+		uint64_t lookup = pc - 1, ra, saved;
+		struct unwind_rule rule;
+		struct words words;
+		if (lookup - map.map.start >= map.size) {
+			if (!walk_turn_to(walk, lookup))
+				break;
+			map = *walk->active;
+		}
+		if (!cache_find(cache_set_of(cache, lookup + map.to_slot), lookup + map.to_key, &rule) || !words_of(rule, sp, fp, size, &words))
+			break;
+		memcpy(&ra, bytes + words.ra_at, 8);
+		memcpy(&saved, bytes + words.fp_at, 8);
+		if (__builtin_expect(ra - 1 >= addr_end - 1, 0))
+			break;
+		fp = words.fp_is_saved ? saved - start : fp;
+		pc = ra;
+		sp = words.cfa;
+		frames[count++] = (struct frame){ .addr = ra, .kind = FRAME_RETURN, .via = VIA_CFI };
+		prefetch_ahead(bytes, sp);
+	}
+	if (count == first)
+		return;
+	unwinder->counters.cache_hits += count - first;
+	walk->out->count = count;
+	at->pc = at->lr = pc;
+	at->sp = sp + start;
+	at->fp = fp + start;
+	at->via = VIA_CFI;
+}
+
+void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
+{
+	struct lane lane;
+
+	if (!lane_begin(&lane, unwinder, 0, input, out))
+		return;
+	prefetch_first(input->stack, input->stack_size, PREFETCH_BYTES);
+	while (lane_put(&lane)) {
+		if (is_fast(&lane.walk, &lane.at))
+			fast_steps(&lane.walk, &lane.at, lane.window.limit);
+		prefetch_ahead(lane.walk.view.bytes, lane.at.sp - lane.walk.view.start);
+		if (!lane_step(&lane))
+			break;
+	}
+	lane_end(&lane);
+}
+
+// ---------------------------------------------------------------- many stacks, a frame of each in turn
+
+// What fast steps need of a lane. Addresses on the stack count from the copy's first byte.
+struct fast {
+	uint64_t pc, sp, fp;
+	struct words words; // of the next step: memory has been asked for them
+	bool is_on;         // false: the lane knows all of it
+	const uint8_t *bytes;
+	uint64_t size, start; // of the copy
+	uint64_t addr_end;
+	struct known_map *map;
+	struct frame *next, *limit;
+	struct lane *lane;
+};
+
+// Finds the next frame's words and asks memory for them. false: what comes is not for here.
+static inline bool fast_ask(struct fast *fast, struct cache_set *cache)
+{
+	uint64_t lookup = fast->pc - 1;
+	struct unwind_rule rule;
+
+	if (lookup - fast->map->map.start >= fast->map->size && !walk_turn_to(&fast->lane->walk, lookup))
+		return false;
+	if (fast->next == fast->limit || !cache_find(cache_set_of(cache, lookup + fast->map->to_slot), lookup + fast->map->to_key, &rule) ||
+	    !words_of(rule, fast->sp, fast->fp, fast->size, &fast->words))
+		return false;
+	__builtin_prefetch(fast->bytes + fast->words.ra_at);
+	__builtin_prefetch(fast->bytes + fast->words.fp_at);
+	return true;
+}
+
+static inline bool fast_step(struct fast *fast, struct cache_set *cache)
+{
+	uint64_t ra, saved;
+
+	memcpy(&ra, fast->bytes + fast->words.ra_at, 8);
+	memcpy(&saved, fast->bytes + fast->words.fp_at, 8);
+	if (__builtin_expect(ra - 1 >= fast->addr_end - 1, 0))
+		return false;
+	fast->fp = fast->words.fp_is_saved ? saved - fast->start : fast->fp;
+	fast->pc = ra;
+	fast->sp = fast->words.cfa;
+	*fast->next++ = (struct frame){ .addr = ra, .kind = FRAME_RETURN, .via = VIA_CFI };
+	return fast_ask(fast, cache);
+}
+
+static bool fast_enter(struct fast *fast, struct lane *lane)
+{
+	const struct stack_view *view = &lane->walk.view;
+
+	fast->pc = lane->at.pc;
+	fast->sp = lane->at.sp - view->start;
+	fast->fp = lane->at.fp - view->start;
+	fast->next = lane->walk.out->frames + lane->walk.out->count;
+	fast->is_on = fast_ask(fast, lane->walk.unwinder->cache);
+	return fast->is_on;
+}
+
+static void fast_leave(struct fast *fast)
+{
+	struct lane *lane = fast->lane;
+	size_t count = (size_t)(fast->next - lane->walk.out->frames);
+
+	fast->is_on = false;
+	if (count == lane->walk.out->count)
+		return;
+	lane->walk.unwinder->counters.cache_hits += count - lane->walk.out->count;
+	lane->walk.out->count = count;
+	lane->at.pc = lane->at.lr = fast->pc;
+	lane->at.sp = fast->sp + fast->start;
+	lane->at.fp = fast->fp + fast->start;
+	lane->at.via = VIA_CFI;
+}
+
+// Whatever fast steps leave over. false: the stack has ended.
+static bool lane_turn(struct fast *fast)
+{
+	struct lane *lane = fast->lane;
+
+	if (fast->is_on)
+		fast_leave(fast);
+	else if (!lane_put(lane))
+		return false;
+	else if (is_fast(&lane->walk, &lane->at) && fast_enter(fast, lane))
+		return true;
+	return lane_step(lane);
+}
+
+// Stacks that have not been taken up yet.
+struct waiting {
+	struct unwinder *unwinder;
+	const struct unwind_input *inputs;
+	struct unwind_stack *outs;
+	size_t count, next;
+};
+
+// Takes up the next stack that has anything to walk. false: there is none.
+static bool take_next(struct waiting *waiting, struct fast *fast, size_t number)
+{
+	struct lane *lane = fast->lane;
+
+	fast->is_on = false;
+	while (waiting->next < waiting->count) {
+		size_t i = waiting->next++;
+		if (i + LANES < waiting->count)
+			prefetch_first(waiting->inputs[i + LANES].stack, waiting->inputs[i + LANES].stack_size, FIRST_BYTES);
+		if (!lane_begin(lane, waiting->unwinder, number, &waiting->inputs[i], &waiting->outs[i]))
+			continue;
+		fast->bytes = lane->walk.view.bytes;
+		fast->size = lane->walk.view.size;
+		fast->start = lane->walk.view.start;
+		fast->addr_end = lane->walk.view.addr_end;
+		fast->map = lane->walk.active;
+		fast->limit = lane->walk.out->frames + lane->window.limit;
+		return true;
+	}
+	return false;
+}
+
+void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs, struct unwind_stack *outs, size_t count)
+{
+	struct lane lanes[LANES];
+	struct fast fast[LANES];
+	struct waiting waiting = { .unwinder = unwinder, .inputs = inputs, .outs = outs, .count = count };
+	size_t going = 0;
+
+	for (size_t i = 0; i < LANES && i < count; i++)
+		prefetch_first(inputs[i].stack, inputs[i].stack_size, FIRST_BYTES);
+	for (; going < LANES; going++) {
+		fast[going].lane = &lanes[going];
+		if (!take_next(&waiting, &fast[going], going))
+			break;
+	}
+	while (going > 0)
+		for (size_t i = 0; i < going; i++) {
+			if ((fast[i].is_on && fast_step(&fast[i], unwinder->cache)) || lane_turn(&fast[i]))
+				continue;
+			lane_end(fast[i].lane);
+			if (!take_next(&waiting, &fast[i], (size_t)(fast[i].lane - lanes)))
+				fast[i] = fast[--going];
+		}
+}
