@@ -1,10 +1,14 @@
 #include "symbols/jitdump.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/mem.h"
 
 enum { MAGIC = 0x4a695444, HEADER_BYTES = 40, RECORD_BYTES = 16, LINES_MOST = 16 << 20 };
 enum { CODE_LOAD = 0, CODE_MOVE = 1, CODE_DEBUG_INFO = 2, CODE_CLOSE = 3, CODE_UNWINDING_INFO = 4 };
@@ -22,6 +26,22 @@ bool jitdump_is_path(const char *path)
 	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
 	size_t digits = strncmp(name, "jit-", 4) == 0 ? strspn(name + 4, "0123456789") : 0;
 	return digits > 0 && strcmp(name + 4 + digits, ".dump") == 0;
+}
+
+int jitdump_open(const char *symfs, const char *path, size_t *size)
+{
+	char *full = mem_printf("%s%s", symfs != NULL ? symfs : "", path);
+	int fd = open(full, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	free(full);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size > 0 &&
+	    st.st_size <= JITDUMP_BYTES_MOST) {
+		*size = (size_t)st.st_size;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 static bool parse_header(struct jitdump *out, struct bytes *in, struct err *err)
@@ -42,6 +62,22 @@ static bool parse_header(struct jitdump *out, struct bytes *in, struct err *err)
 	return !in->bad || err_set(err, STATUS_INPUT, "at 0x8: a header of %u bytes in a file of %zu", header_size, out->size);
 }
 
+// V8 (of Node.js 20) writes file names from memory that it has freed: NULs and other bytes in them shift what follows. Then nothing of the record
+// is believed: a line of the code has an address in it, or behind it, and a file's name is text.
+static bool lines_are_sound(const struct parsing *p, const struct jitdump_code *code)
+{
+	for (uint32_t i = 0; i < p->line_count; i++) {
+		const struct jitdump_line *line = &p->out->lines.data[p->first_line + i];
+		const uint8_t *file = p->out->bytes + line->file;
+		if (line->addr < code->addr || line->addr - code->addr > code->size)
+			return false;
+		for (uint32_t at = 0; at < line->file_length; at++)
+			if (file[at] < ' ' || file[at] == 0x7f)
+				return false;
+	}
+	return true;
+}
+
 static void parse_load(struct parsing *p, struct bytes *body, uint64_t time_ns)
 {
 	struct jitdump *out = p->out;
@@ -56,7 +92,7 @@ static void parse_load(struct parsing *p, struct bytes *body, uint64_t time_ns)
 	if (body->bad || code.size == 0 || code.size > bytes_left(body) || code.addr + code.size < code.addr || out->codes.count >= JITDUMP_CODES_MOST)
 		return; // of no use; the records behind it are
 	code.offset = (uint64_t)(body->at - out->bytes);
-	if (p->line_count > 0 && p->lines_addr == code.addr) {
+	if (p->line_count > 0 && p->lines_addr == code.addr && lines_are_sound(p, &code)) {
 		code.first_line = p->first_line;
 		code.line_count = p->line_count;
 	}
@@ -100,8 +136,10 @@ static void parse_debug_info(struct parsing *p, struct bytes *body)
 		line.line = bytes_u32(body);
 		bytes_skip(body, 4); // the column, or a discriminator
 		const char *file = bytes_cstr(body);
-		if (body->bad)
-			break;
+		if (body->bad) {
+			p->line_count = 0;
+			return;
+		}
 		bool same = strcmp(file, "\xff") == 0; // the file of the entry before
 		line.file = same ? before.file : (uint32_t)((const uint8_t *)file - out->bytes);
 		line.file_length = same ? before.file_length : (uint32_t)strlen(file);

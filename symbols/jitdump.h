@@ -40,6 +40,8 @@ struct jitdump { // a zeroed struct is an empty dump
 
 // Whether a path is that of a dump: its last part is jit-NUMBER.dump.
 bool jitdump_is_path(const char *path);
+// Opens one below `symfs` (NULL: none). It lies where its writer may put anything: no link, a regular file of root's or our own. -1: none such.
+int jitdump_open(const char *symfs, const char *path, size_t *size);
 // STATUS_INPUT names offset and expectation; what came before the fault stays readable in `out`, except where the header is wrong.
 bool jitdump_parse(struct jitdump *out, const void *bytes, size_t size, struct err *err);
 // The load whose code holds the byte at `offset`; NULL: none.

@@ -2,8 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "annotate/disassemble.h"
+#include "elf/guard.h"
+#include "symbols/jitdump.h"
 
 enum { FUNCTION_BYTES_MOST = 1 << 20 };
 
@@ -130,14 +133,58 @@ static void sampled_instructions(struct reading *r)
 	}
 }
 
+// The code of a function in a jitdump, at the address where it was loaded; the dump must be here still.
+static void jit_function(struct reading *r, const char *path)
+{
+	const struct annotate_code *code = r->code;
+	struct err err = { 0 };
+	struct jitdump dump = { 0 };
+	size_t size = 0;
+	int fd = jitdump_open(code->options->where.symfs, path, &size);
+	const void *bytes = fd >= 0 ? guard_map(fd, size) : NULL;
+	const struct jitdump_code *load = NULL;
+	if (bytes == NULL) {
+		snprintf(r->out->note, sizeof(r->out->note), "no instructions: the dump that has the code is not here, or not yours");
+	} else {
+		(void)jitdump_parse(&dump, bytes, size, NULL); // what came before a fault counts
+		load = jitdump_find(&dump, code->start);
+		if (load == NULL || load->offset != code->start)
+			snprintf(r->out->note, sizeof(r->out->note), "no instructions: the dump does not have this code");
+		else if (!disassembler_open(&r->disassembler, (uint16_t)dump.machine, &err))
+			snprintf(r->out->note, sizeof(r->out->note), "%.250s", err.text);
+	}
+	if (r->disassembler != NULL && load != NULL) {
+		struct symbol_image wanted = { .kind = SYMBOL_IMAGE_JITDUMP, .path = path, .map_fd = fd };
+		struct disassembled text;
+		r->symbolizer = symbolizer_new(&code->options->where);
+		r->id = symbolizer_image(r->symbolizer, &wanted);
+		const uint8_t *at = dump.bytes + load->offset;
+		size_t left = load->size < FUNCTION_BYTES_MOST ? (size_t)load->size : FUNCTION_BYTES_MOST;
+		uint64_t offset = load->offset;
+		while (disassemble(r->disassembler, &at, &left, load->addr + (offset - load->offset), &text)) {
+			add_instruction(r, &text, offset, symbolizer_lookup(r->symbolizer, r->id, offset));
+			offset += text.size;
+		}
+	}
+	jitdump_release(&dump);
+	if (bytes != NULL)
+		guard_unmap(bytes, size);
+	if (fd >= 0)
+		close(fd);
+}
+
 void annotate_instructions(struct annotation *out, const struct annotate_code *code)
 {
 	struct reading r = { .out = out, .code = code };
 	struct err err = { 0 };
 	if (code->options->no_instructions)
 		return;
-	bool has_code = code->dso != PROFILE_NONE && profile_text(code->profile, code->profile->dsos.data[code->dso].path)[0] == '/';
-	if (!has_code)
+	const char *path = code->dso != PROFILE_NONE ? profile_text(code->profile, code->profile->dsos.data[code->dso].path) : "";
+	if (strncmp(path, "[kernel", 7) == 0)
+		snprintf(out->note, sizeof(out->note), "no instructions: the kernel's code is not read, neither from vmlinux nor from /proc/kcore");
+	else if (jitdump_is_path(path) && !out->is_inlined)
+		jit_function(&r, path);
+	else if (path[0] != '/' || path[1] == '/') // [heap], //anon
 		snprintf(out->note, sizeof(out->note), "no instructions: the code is in no file");
 	else if (open_image(&r) && disassembler_open(&r.disassembler, r.image->machine, &err)) {
 		if (!out->is_inlined)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "elf/image.h"
 #include "proc/dso.h"
 #include "symbols/symbolizer.h"
 
@@ -53,6 +54,19 @@ static bool owner_of(const char *path, char *package, size_t size)
 	return found;
 }
 
+// Debian and Ubuntu make PACKAGE-dbgsym for all packages but those that have one by hand: glibc, Python.
+static void debug_name(const char *package, struct buf *out)
+{
+	static const char python[] = "python3.";
+	const char *at = strstr(package, python);
+	if (strcmp(package, "libc6") == 0)
+		buf_string(out, "libc6-dbg");
+	else if (at == package || (at != NULL && at == package + 3 && strncmp(package, "lib", 3) == 0)) // python3.11-minimal, libpython3.11-stdlib
+		buf_printf(out, "%.*s-dbg", (int)(sizeof(python) - 1 + strspn(at + sizeof(python) - 1, "0123456789")), at);
+	else
+		buf_printf(out, "%s-dbgsym", package);
+}
+
 static bool exists(const char *path)
 {
 	struct stat st;
@@ -66,8 +80,25 @@ void debug_package(const char *path, struct buf *out)
 		return;
 	if (!owner_of(path, package, sizeof(package)) && (realpath(path, resolved) == NULL || !owner_of(resolved, package, sizeof(package))))
 		return;
-	// Debian keeps glibc's in a package of its own kind; all others are made automatically, as PACKAGE-dbgsym.
-	buf_printf(out, "%s%s", package, strcmp(package, "libc6") == 0 ? "-dbg" : "-dbgsym");
+	debug_name(package, out);
+}
+
+// Where packages of the -dbgsym kind are: not in the archive that everybody has.
+static const char *where_dbgsym(void)
+{
+	char line[256];
+	const char *where = "where the distribution's archive of debug symbols has it";
+	FILE *file = fopen("/etc/os-release", "re");
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strcmp(line, "ID=debian") == 0)
+			where = "where the CODENAME-debug suite of the debian-debug archive has it";
+		else if (strcmp(line, "ID=ubuntu") == 0)
+			where = "where Ubuntu's ddebs archive has it";
+	}
+	if (file != NULL)
+		fclose(file);
+	return where;
 }
 
 static void debug_file_help(const char *path, const struct build_id *id, struct buf *out)
@@ -75,8 +106,9 @@ static void debug_file_help(const char *path, const struct build_id *id, struct 
 	char hex[65];
 	struct buf package = { 0 };
 	debug_package(path, &package);
+	bool is_dbgsym = package.size > 0 && strstr(package.data, "-dbgsym") != NULL;
 	if (package.size > 0)
-		buf_printf(out, "apt-get install %s%s", buf_text(&package), strstr(package.data, "-dbgsym") != NULL ? " (from the distribution's debug archive)" : "");
+		buf_printf(out, "apt-get install %s%s%s%s", buf_text(&package), is_dbgsym ? " (" : "", is_dbgsym ? where_dbgsym() : "", is_dbgsym ? ")" : "");
 	else if (exists("/etc/redhat-release") || exists("/etc/fedora-release"))
 		buf_printf(out, "dnf debuginfo-install %s", path);
 	else if (exists("/etc/zypp"))
@@ -109,6 +141,16 @@ static const char *runtime_help(const char *comm)
 
 // ---------------------------------------------------------------- the two questions
 
+static bool is_stripped(const struct profile *profile, const struct profile_dso *row)
+{
+	struct image *image;
+	if (row->kind != DSO_FILE || row->file == 0 || row->debug_file != 0 || !image_open_path(&image, profile_text(profile, row->file), NULL))
+		return false;
+	bool stripped = image_find_section(image, ".symtab") == NULL;
+	image_release(image);
+	return stripped;
+}
+
 void missing_why(const struct profile *profile, uint32_t dso, struct buf *out)
 {
 	if (dso == PROFILE_NONE) {
@@ -121,6 +163,8 @@ void missing_why(const struct profile *profile, uint32_t dso, struct buf *out)
 		buf_string(out, "the kernel's own page: it has no symbols");
 	else if (is_kernel && row->missing == SYMBOL_WRONG_BUILD_ID)
 		buf_string(out, "the kernel running here is not the one that was recorded");
+	else if ((row->missing == SYMBOL_FOUND || row->missing == SYMBOL_NOT_COVERED) && is_stripped(profile, row))
+		buf_string(out, "stripped but for the functions that it exports, and no debug file found");
 	else if (row->missing == SYMBOL_FOUND || row->missing == SYMBOL_NOT_COVERED)
 		buf_string(out, "symbols are there, but none covers these addresses");
 	else
@@ -135,7 +179,7 @@ void missing_help(const struct profile *profile, uint32_t dso, const char *comm,
 	const char *path = profile_text(profile, row->path);
 	switch ((enum symbol_missing)row->missing) {
 	case SYMBOL_NO_FILE:
-		buf_string(out, "--symfs DIR where the file is DIR/PATH; or perfsample archive on the host that recorded");
+		buf_string(out, "--symfs DIR where the file is DIR/PATH; or perfsample archive on the host that recorded; record --save-images keeps files that will be deleted");
 		break;
 	case SYMBOL_WRONG_BUILD_ID:
 		if (row->kind == DSO_KERNEL || row->kind == DSO_MODULE)

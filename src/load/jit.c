@@ -1,11 +1,9 @@
 #include "load/jit.h"
 
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,24 +96,6 @@ static bool from_inside(struct loader *loader, const struct record *record)
 	return true;
 }
 
-// A dump lies where its writer may put anything: no link, a regular file of root's or our own. The target's user is not known any more.
-static int open_dump(const struct loader *loader, const char *path, size_t *size)
-{
-	const char *symfs = loader->options->symfs != NULL ? loader->options->symfs : "";
-	char *full = mem_printf("%s%s", symfs, path);
-	int fd = open(full, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
-	free(full);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size > 0 &&
-	    st.st_size <= JITDUMP_BYTES_MOST) {
-		*size = (size_t)st.st_size;
-		return fd;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 // Whether the dump's times are those of the recording; `event` is any of its events.
 static bool is_same_clock(const struct loader *loader, const struct jitdump *dump)
 {
@@ -151,7 +131,7 @@ static void from_file(struct loader *loader, const struct record *record)
 	struct jitdump dump = { 0 };
 	struct err err = { 0 };
 	size_t size = 0;
-	source.fd = open_dump(loader, record->mapping.path, &size);
+	source.fd = jitdump_open(loader->options->symfs, record->mapping.path, &size);
 	if (source.fd < 0)
 		return;
 	source.path = mem_string(record->mapping.path);

@@ -137,4 +137,18 @@ mkdir -p "tree$work"
 mv gone "tree$work/hot"
 ps annotate -i hot.data --symfs tree --no-source work
 unlike "$out" 'no instructions' "--symfs"
+
+# Code of the kernel is in no file that is read: its samples have their intervals all the same.
+"$perfsample" record -q -o kernel.data -- dd if=/dev/zero of=/dev/null bs=4k count=400000 2>/dev/null
+name=$("$perfsample" report -i kernel.data --format tsv -s symbol,dso 2>/dev/null |
+	awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR > 1 && $at["dso"] ~ /kernel/ && $at["symbol"] !~ /unknown/ { print $at["symbol"]; exit }')
+if [ -n "$name" ]; then
+	ps annotate -i kernel.data "$name"
+	is "$status" 0 "a function of the kernel"
+	like "$out" "note +no instructions: the kernel's code is not read" "its code is not read, which is said"
+	like "$out" '^skid ' "skid is named"
+	like "$out" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +f[0-9a-f]{15}$' "its addresses with their intervals"
+else
+	skip "no named sample of the kernel" "a function of the kernel"
+fi
 done_testing

@@ -109,6 +109,12 @@ like "$got" '^jit_first ' "all of it from inside the recording: the dump is gone
 "$perfsample" record -q --no-symbols -o bare.data -- ./jit "$work" 2>record.err
 got=$(names bare.data)
 ok "$([ "$(count "$got" jit_moving)" -gt 20 ]; echo $?)" "without names inside, the dump is read by the reader"
+if ldconfig -p 2>/dev/null | grep -q libcapstone; then
+	like "$("$perfsample" annotate -i bare.data jit_moving 2>/dev/null)" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +[0-9a-f]+  (decl|jne) ' "annotate: its instructions, with intervals"
+else
+	skip "no libcapstone" "annotate: its instructions, with intervals"
+fi
+like "$("$perfsample" annotate -i jit.data jit_first 2>/dev/null)" 'note +no instructions: the dump that has the code is not here' "annotate without the dump says so"
 pid=$(basename jit-*.dump .dump) pid=${pid#jit-}
 printf 'not a dump at all, whatever it is' >"jit-$pid.dump"
 ps report -i bare.data

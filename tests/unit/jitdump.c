@@ -108,6 +108,27 @@ static void kinds(void)
 	buf_release(&bytes);
 }
 
+// What V8 of Node.js 20 writes for some functions: the file's name from memory that was freed, with NULs in it, so that the entries behind it are shifted.
+static void freed_names(void)
+{
+	struct buf bytes = { 0 }, body = { 0 };
+	struct jitdump dump;
+	struct err err = { 0 };
+	header(&bytes);
+	u64(&body, 0x10000), u64(&body, 3);
+	for (int i = 0; i < 3; i++) {
+		u64(&body, 0x10000 + 4 * (uint64_t)i), u32(&body, 1 + (uint32_t)i), u32(&body, 0);
+		buf_add(&body, "\xeb\x60\0\0\0\0\0\0\x77\x89\x5f\xaf\x2e\xd8\x37\x68js\0", 19);
+	}
+	record(&bytes, 2, 1, &body);
+	load(&bytes, 2000, 0x10000, 16, 1, "named");
+	ok(jitdump_parse(&dump, bytes.data, bytes.size, &err) && dump.codes.count == 1, "a dump with shifted lines");
+	ok(dump.codes.count == 1 && dump.codes.data[0].line_count == 0, "none of them is believed");
+	jitdump_release(&dump);
+	buf_release(&body);
+	buf_release(&bytes);
+}
+
 static void broken(void)
 {
 	struct buf bytes = { 0 };
@@ -173,6 +194,7 @@ int main(void)
 	swapped = true;
 	kinds();
 	swapped = false;
+	freed_names();
 	broken();
 	symbolizer();
 	ok(jitdump_is_path("/tmp/jit-1.dump") && jitdump_is_path("jit-99.dump"), "names of dumps");
