@@ -148,12 +148,15 @@ function start(d) {
 				if (m.worst[0] < m.workload[0] || m.worst[1] > m.workload[1]) {
 					const worst = element(table, "tr", { class: "minor" });
 					element(worst, "th", {}, "");
-					element(worst, "td", { colspan: "2" }, "whatever lost and cut stacks held");
-					element(worst, "td", {}, range(m.worst));
+					element(worst, "td", { colspan: "3" }, "worst case " + range(m.worst) + ", whatever lost and cut stacks held");
 				}
 				const marks = marksOf(m);
 				if (marks.length > 0)
-					element(element(table, "tr", { class: "minor" }), "td", { colspan: "4" }, label + ": " + marks.join(", "));
+					{
+					const row = element(table, "tr", { class: "minor" });
+					element(row, "th", {}, "");
+					element(row, "td", { colspan: "3" }, marks.join(", "));
+				}
 			}
 			if (box.parent && box.parent.frame >= 0)
 				element(tip, "div", { class: "where" }, percent(box.total / box.parent.total) + (box.isUp ? " of what it calls here" : " of its caller"));

@@ -12,6 +12,8 @@
 
 enum { PITCH = 18, MARGIN = 12, HUES = 16, FALLBACK_WIDTH = 1200 };
 #define COLUMN_PX 7.23 // a monospaced letter at 12 px
+#define SUBTITLE_PX 6.6  // letters of the subtitle and the title, on average
+#define TITLE_PX 9.4
 #define LEAST_PX 0.1
 
 // Built from flamegraph.css and flamegraph.js by the makefile.
@@ -158,12 +160,35 @@ static void box_element(const struct picture *p, const struct flame_box *box, st
 	buf_string(p->out, "</g>\n");
 }
 
-static size_t line_count(const char *text)
+// The subtitle's next line: up to its end, or to the last blank that keeps it inside the picture.
+static size_t line_length(const char *text, size_t columns)
 {
-	size_t lines = text != NULL && *text != '\0';
-	for (; lines > 0 && *text != '\0'; text++)
-		lines += *text == '\n';
+	size_t length = strcspn(text, "\n"), end = length;
+	while (end > 0 && utf8_columns(text, end) > columns) {
+		const char *blank = memrchr(text, ' ', end);
+		if (blank == NULL || blank == text)
+			break;
+		end = (size_t)(blank - text);
+	}
+	return end > 0 ? end : length;
+}
+
+static const char *line_after(const char *line, size_t length)
+{
+	return line + length + (line[length] == '\n' || line[length] == ' ');
+}
+
+static size_t line_count(const char *text, size_t columns)
+{
+	size_t lines = 0;
+	for (; text != NULL && *text != '\0'; lines++)
+		text = line_after(text, line_length(text, columns));
 	return lines;
+}
+
+static size_t subtitle_columns(const struct picture *p)
+{
+	return (size_t)((p->width - 2 * MARGIN) / SUBTITLE_PX);
 }
 
 static void head(const struct picture *p)
@@ -171,16 +196,15 @@ static void head(const struct picture *p)
 	const char *title = p->options->title != NULL ? p->options->title : "Flame graph";
 	buf_printf(p->out, "<g class=\"head\"><rect class=\"back\" width=\"%.0f\" height=\"%zu\"/><text class=\"title\" x=\"%d\" y=\"30\">", p->width,
 	           p->head - 6, MARGIN);
-	escape_xml(p->out, title, strlen(title));
+	label(p->out, title, strlen(title), (size_t)((p->width - 2 * MARGIN) / TITLE_PX));
 	buf_string(p->out, "</text>\n");
-	const char *line = p->options->subtitle;
-	size_t lines = line_count(line);
-	for (size_t i = 0; i < lines; i++) {
-		size_t length = strcspn(line, "\n");
-		buf_printf(p->out, "<text class=\"sub\" x=\"%d\" y=\"%zu\">", MARGIN, 50 + 16 * i);
+	size_t y = 50;
+	for (const char *line = p->options->subtitle; line != NULL && *line != '\0'; y += 16) {
+		size_t length = line_length(line, subtitle_columns(p));
+		buf_printf(p->out, "<text class=\"sub\" x=\"%d\" y=\"%zu\">", MARGIN, y);
 		escape_xml(p->out, line, length);
 		buf_string(p->out, "</text>\n");
-		line += length + (line[length] == '\n');
+		line = line_after(line, length);
 	}
 	buf_string(p->out, "</g>\n");
 }
@@ -207,8 +231,8 @@ static void legend(const struct picture *p)
 		[MARK_KIND_END] = { "t", "not unwound" }, [MARK_KIND_MERGED] = { "m", "too narrow" },
 	};
 	static const struct swatch changes[2 * CHANGES + 1] = {
-		{ "p3", "slower, surest" }, { "p2", "surer" }, { "p1", "sure" }, { "p4", "slower in these runs" }, { "c0", "not distinguishable" },
-		{ "n4", "faster in these runs" }, { "n1", "sure" }, { "n2", "surer" }, { "n3", "faster, surest" },
+		{ "p3", "slower, surest" }, { "p2", "slower, surer" }, { "p1", "slower, sure" }, { "p4", "slower in these runs" }, { "c0", "not distinguishable" },
+		{ "n4", "faster in these runs" }, { "n1", "faster, sure" }, { "n2", "faster, surer" }, { "n3", "faster, surest" },
 	};
 	static const int place[2 * CHANGES + 1] = { 5, 8, 7, 6, 4, 2, 1, 0, 3 }; // by change + 4
 	bool kind_occurs[MARK_KINDS] = { false }, change_occurs[2 * CHANGES + 1] = { false };
@@ -281,7 +305,7 @@ static void draw(struct flame_tree *tree, const struct flamegraph_options *optio
 	struct picture p = { .options = options, .tree = tree, .width = options->width > 0 ? options->width : FALLBACK_WIDTH, .out = out };
 	p.scale = total > 0 ? (p.width - 2 * MARGIN) / (double)total : 0;
 	flame_tree_layout(tree, total > 0 ? LEAST_PX / p.scale : 0, &p.boxes);
-	p.head = 46 + 16 * line_count(options->subtitle) + 10;
+	p.head = 46 + 16 * line_count(options->subtitle, subtitle_columns(&p)) + 10;
 	p.height = p.head + (p.boxes.depth + 1) * PITCH + 46;
 	struct buf style = { 0 };
 	color_rules(&style, options);

@@ -26,7 +26,7 @@ def run(*words):
 
 def report_rows(perfsample, recording, *more):
     event = [e for e in json.loads(run(perfsample, "report", "-i", recording, "--format", "json", "-s", "sym,dso", *more))["events"] if e["samples"]["taken"] > 0][0]
-    return {(f["symbol"], f["dso"]): f for f in event["functions"] if not f["unresolved"]}, event
+    return {(f["symbol"], f["dso"]): f for f in event["functions"]}, event
 
 
 def near(a, b):
@@ -48,10 +48,11 @@ def differences(theirs, ours):
 def figures_agree(page, rows, event, name):
     wrong, count = [], 0
     for f in page.value("flamegraph.figures()"):
-        ours = rows.get((f["name"], f["image"]))
+        is_unknown = f["kind"] == 3 or f["name"] in (f["image"], "[" + f["image"] + "]")
+        ours = rows.get(("[unknown]" if is_unknown else f["name"], f["image"]))
         total, own = f["row"][0]["m"], f["row"][1]["m"]
         if ours is None:
-            if total["k"] > 0 and f["kind"] < 3:
+            if total["k"] > 0 and f["kind"] < 4:
                 wrong.append("%s is not in the report" % f["name"])
             continue
         count += 1
@@ -239,7 +240,7 @@ def test_many(browser, perfsample):
         nodes = page.value("flamegraph.nodes")
         told = "%d nodes, %.1f MB, made in %.1f s, loads in %.2f s, a zoom takes %.2f s, a search %.2f s" % (nodes, size / 1e6, made, loaded, zoomed, found)
         print("# 100,000 stacks: " + told)
-        ok(nodes > 100000 and size < 30e6 and loaded < 20 and zoomed < 3 and found < 3, "100,000 distinct stacks: loads, zooms and searches", told)
+        ok(nodes > 100000 and size < 10e6 and loaded < 60 and zoomed < 10 and found < 10, "100,000 distinct stacks: loads, zooms and searches", told)
 
 
 def test_diff(browser, html, function):
