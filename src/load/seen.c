@@ -105,6 +105,15 @@ static uint64_t hash_of(const struct record_sample *sample)
 	return hash_bytes(sample->callchain, chain_bytes) ^ hash_bytes(sample->raw, sample->raw_size);
 }
 
+// All of a chain comes into the cache at once, where one line after another would be waited for.
+static void fetch(const struct seen_chain *chain, const struct record_sample *sample)
+{
+	enum { LINE_BYTES = 64, LINES_MOST = 8 };
+	size_t lines = (sizeof(*chain) + sample->callchain_count * sizeof(uint64_t) + sample->raw_size) / LINE_BYTES;
+	for (size_t i = 1; i <= lines && i < LINES_MOST; i++)
+		__builtin_prefetch((const uint8_t *)chain + i * LINE_BYTES);
+}
+
 static struct seen_chain *add(struct seen_table *table, const struct record *record, size_t event)
 {
 	const struct record_sample *sample = &record->sample;
@@ -141,6 +150,8 @@ struct seen_chain *seen_find(struct seen *seen, const struct record *record, siz
 		grow(table);
 	size_t mask = table->capacity - 1, at = hash & mask;
 	struct seen_slot *slot = &table->slots[at];
+	if (slot->chain != NULL)
+		fetch(slot->chain, sample);
 	while (slot->chain != NULL && (slot->hash != hash || !is_same(slot->chain, record, event))) {
 		at = (at + 1) & mask;
 		slot = &table->slots[at];
