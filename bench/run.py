@@ -3,11 +3,12 @@
 
     bench/run.py [--long] [--only SECTION,…] [--keep]
 
-Sections: unwind, replay, symbols, record, fold, report, samples, threads, frames, images. Figures are CPU time (user + system) of the one process
+Sections: unwind, replay, rules, symbols, record, fold, report, samples, threads, frames, images. Figures are CPU time (user + system) of the one process
 that is measured, the least of a few runs, and peak memory. --long takes up to ten minutes and goes to 10,000 threads and 1,000 images.
 """
 import argparse
 import datetime
+import glob
 import json
 import os
 import re
@@ -223,6 +224,20 @@ def replay(_):
                   ("ns/frame", lambda r: f"{r['ns_per_frame']:.1f}"), ("median", lambda r: f"{r['median']:.1f}" if "median" in r else "-")]
 
 
+def rules(_):
+    wanted = ["/usr/lib/x86_64-linux-gnu/libLLVM*.so.1", "/usr/lib/gcc/*/*/cc1plus", "/usr/lib/postgresql/*/bin/postgres", "/usr/lib/x86_64-linux-gnu/libc.so.6",
+              "/usr/lib/chromium/chromium"]
+    files = [sorted(found)[-1] for found in map(glob.glob, wanted) if found]
+    text = subprocess.run([os.path.join(BUILD, "bench/rules_bench")] + files, stdout=subprocess.PIPE, text=True, check=True).stdout
+    rows = []
+    for line in text.splitlines():
+        name, fdes, count, us, opened, longest, kb = line.split("\t")
+        rows.append({"image": name, "fdes": int(fdes), "rows": int(count), "us_per_row": float(us), "open_us": float(opened), "longest_us": float(longest),
+                     "kb": int(kb)})
+    return rows, [("image", lambda r: r["image"]), ("FDEs", lambda r: r["fdes"]), ("rows", lambda r: r["rows"]), ("µs/row", lambda r: f"{r['us_per_row']:.3f}"),
+                  ("open, µs", lambda r: f"{r['open_us']:.0f}"), ("longest touch, µs", lambda r: f"{r['longest_us']:.0f}"), ("KB, all compiled", lambda r: r["kb"])]
+
+
 def symbols(_):
     rows = []
     bench, count = os.path.join(BUILD, "bench/symbols_bench"), 5000
@@ -339,6 +354,7 @@ def images_curve(long):
 SECTIONS = {
     "unwind": (unwind, "The walk: stacks made by the benchmark itself; peers unwind the live stack"),
     "replay": (replay, "The walk: raw stacks of real programs, libunwind and libdw on the same stacks; the least and the median of 15 passes"),
+    "rules": (rules, "Compiling CFI into rules: every FDE of an image on its first touch"),
     "symbols": (symbols, "Names of 5,000 addresses spread over the program's own code"),
     "record": (record_section, "Recording: CPU of the recorder a sample, unwinding included (perf copies stacks and unwinds later)"),
     "fold": (fold, "Folded stacks from raw copies that perf recorded"),
