@@ -105,7 +105,7 @@ static struct summary summarize(const struct record_options *options, const stru
 		.argv = (const char *const *)options->session.argv, .target_kind = target_kind_name(facts->target->kind), .comm = facts->target->comm,
 		.threads = facts->threads, .processes = facts->processes, .seconds = (double)(facts->end_ns - facts->start_ns) / 1e9,
 		.is_short = facts->is_short, .has_cpu_seconds = facts->target_cpu_ns > 0, .cpu_seconds = (double)facts->target_cpu_ns / 1e9,
-		.shortened = ledger->shortened, .set_aside = ledger->aside, .sideband_lost = ledger->sideband_lost, .throttled_seconds = (double)ledger->throttled_ns / 1e9,
+		.uncopied = ledger->uncopied, .shortened = ledger->shortened, .set_aside = ledger->aside, .sideband_lost = ledger->sideband_lost, .throttled_seconds = (double)ledger->throttled_ns / 1e9,
 		.longest_chain = ledger->longest_chain, .stack_bytes = facts->stack_bytes, .max_loss = options->max_loss,
 		.host = facts->host->name, .kernel = facts->host->release, .end = session_end_text(facts->end),
 		.path = is_stream(options) ? NULL : facts->path, .start_wall_ns = facts->start_wall_ns, .bytes = facts->bytes,

@@ -131,17 +131,6 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	}
 }
 
-// The kernel copied no stack. In kernel mode that is a task whose address space is gone already (it is exiting or in exec): nothing of user
-// space is left to be shown. In user mode the copy failed: only the leaf is known.
-static void without_copy(const struct record *record, struct unwind_stack *stack)
-{
-	bool in_user = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
-	stack->end = in_user ? UNWIND_NO_REGISTERS : UNWIND_NOT_USER;
-	stack->count = 0;
-	if (in_user)
-		stack->frames[stack->count++] = (struct frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
-}
-
 // The stack pointer; 0: not in the sample.
 static uint64_t sp_of(const struct drain *drain, const struct record *record)
 {
@@ -150,6 +139,21 @@ static uint64_t sp_of(const struct drain *drain, const struct record *record)
 	if (!unwind_regs_for(drain->machine, &regs) || (user->mask & UINT64_C(1) << regs.sp) == 0)
 		return 0;
 	return user->words[__builtin_popcountll(user->mask & ((UINT64_C(1) << regs.sp) - 1))];
+}
+
+// The kernel copied no stack. In kernel mode that is a task whose address space is gone already (it is exiting or in exec): nothing of user
+// space is left to be shown. In user mode the copy failed: only the leaf is known.
+static void without_copy(struct drain *drain, const struct record *record, struct unwind_stack *stack)
+{
+	enum { ADDRESS_BITS = 56 }; // no ABI has more of user space
+	bool in_user = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+	if (in_user)
+		drain->ledger->uncopied[sp_of(drain, record) >> ADDRESS_BITS != 0 ? UNCOPIED_TAGGED
+		                        : record->sample.stack.size == 0           ? UNCOPIED_NO_ROOM : UNCOPIED_ABSENT]++;
+	stack->end = in_user ? UNWIND_NO_REGISTERS : UNWIND_NOT_USER;
+	stack->count = 0;
+	if (in_user)
+		stack->frames[stack->count++] = (struct frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
 }
 
 // Bytes of the stack, and the splice if they are more than the kernel's copy.
@@ -193,7 +197,7 @@ static bool unwind_sample(struct drain *drain, const struct record *record, uint
 	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE) {
 		stack.end = UNWIND_NOT_USER; // kernel threads, the idle task
 	} else if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0) {
-		without_copy(record, &stack);
+		without_copy(drain, record, &stack);
 	} else {
 		struct lookup lookup = { .drain = drain, .maps = maps, .pid = record->id.pid, .give_up = give_up };
 		struct stack_bytes bytes = bytes_of_stack(drain, record, set_aside);

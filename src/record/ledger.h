@@ -35,6 +35,14 @@ struct ledger_event {
 	uint64_t idle_unsampled;         // ticks due in idle time that never came; no part of `taken`, and not silent
 };
 
+// Why a sample of user code has registers but no copy of its stack.
+enum uncopied {
+	UNCOPIED_TAGGED,  // the stack pointer has bits above the address space: a tag, which the kernel's copy does not strip
+	UNCOPIED_NO_ROOM, // the record was full: it is at most 65,535 bytes
+	UNCOPIED_ABSENT,  // it points at nothing, or at a page that was not in memory: in an interrupt nothing is fetched
+	UNCOPIED_COUNT
+};
+
 struct ledger_second { uint32_t taken, lost; }; // first event, by the second since the start
 
 struct ledger {
@@ -46,6 +54,7 @@ struct ledger {
 	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
 	uint64_t throttled_ns, rereads;
+	uint64_t uncopied[UNCOPIED_COUNT];
 	uint64_t copied_bytes;           // of stack, by the kernel, for every sample that came
 	uint64_t recorder_cpu_ns, cpu_before_ns; // since sampling began; of this process before that
 	bool counts_cpus;                // events of whole CPUs, of which only the target's samples are kept

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "record/ledger.h"
 
 enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
 enum { RANKABLE = 100 };            // samples; the verdict of a report is NO RANKING below
@@ -226,6 +227,20 @@ static void say_event(const struct summary_event *event, struct buf *out, struct
 	paragraph(out, text);
 }
 
+static void say_uncopied(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	static const char *const reasons[UNCOPIED_COUNT] = {
+		[UNCOPIED_TAGGED] = "the stack pointer has a tag", [UNCOPIED_NO_ROOM] = "the record was full",
+		[UNCOPIED_ABSENT] = "the stack pointer's page was not in memory",
+	};
+	char a[32];
+	for (int i = 0; summary->uncopied != NULL && i < UNCOPIED_COUNT; i++)
+		if (summary->uncopied[i] > 0) {
+			buf_printf(text, "stacks not copied, registers were: %s: %s", grouped(summary->uncopied[i], a), reasons[i]);
+			paragraph(out, text);
+		}
+}
+
 static void say_notes(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	char a[32];
@@ -237,6 +252,7 @@ static void say_notes(const struct summary *summary, struct buf *out, struct buf
 		buf_printf(text, "%s ticks of idle CPUs gave no sample: idle by /proc/stat, not silent", grouped(main_event(summary)->idle_unsampled, a));
 		paragraph(out, text);
 	}
+	say_uncopied(summary, out, text);
 	if (summary->shortened > 0) {
 		buf_printf(text, "%s stack copies were shortened: images were slow to open", grouped(summary->shortened, a));
 		paragraph(out, text);

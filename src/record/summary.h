@@ -35,6 +35,7 @@ struct summary {
 	const char *end_names[16]; // by enum unwind_end
 	const uint64_t *ends;
 	size_t end_count;
+	const uint64_t *uncopied;  // stacks that the kernel did not copy, by enum uncopied of record/ledger.h; NULL: not counted
 	uint64_t shortened, set_aside, sideband_lost, longest_chain;
 	double throttled_seconds;  // summed over CPUs
 	double lost_from_s, lost_to_s; // the seconds that hold all of the loss; to < from: not told

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/escape.h"
+#include "record/ledger.h"
 #include "record/summary.h"
 
 // JSON strings are UTF-8; names are another's data.
@@ -113,6 +114,10 @@ void summary_json(const struct summary *summary, struct buf *out)
 	json_object_set_new(doc, "events", events);
 	json_object_set_new(doc, "stacks", stacks);
 	json_object_set_new(doc, "stack_ends", ends);
+	if (summary->uncopied != NULL)
+		json_object_set_new(doc, "uncopied", json_pack("{s:I, s:I, s:I}", "tagged", (json_int_t)summary->uncopied[UNCOPIED_TAGGED], "no_room",
+		                                               (json_int_t)summary->uncopied[UNCOPIED_NO_ROOM], "absent",
+		                                               (json_int_t)summary->uncopied[UNCOPIED_ABSENT]));
 	json_object_set_new(doc, "shortened", json_integer((json_int_t)summary->shortened));
 	json_object_set_new(doc, "set_aside", json_integer((json_int_t)summary->set_aside));
 	json_object_set_new(doc, "sideband_lost", json_integer((json_int_t)summary->sideband_lost));

@@ -238,6 +238,32 @@ if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 else
 	skip "programs without CFI" "no gcc for x86-64"
 fi
+# Registers but no copy: the reason is said. The programs spin on a stack pointer that is none, and are ended by a signal.
+cat >"$dir/astray.c" <<'C'
+#include <sys/time.h>
+int main(int argc, char **argv)
+{
+	(void)argv;
+	setitimer(ITIMER_PROF, &(struct itimerval){ .it_value = { .tv_usec = 300000 } }, 0);
+	if (argc > 1)
+		__asm__ volatile("movabs $0xb400000000001000, %rax; mov %rax, %rsp; 1: jmp 1b");
+	__asm__ volatile("mov $0x1000, %rsp; 1: jmp 1b");
+}
+C
+if [ "$(uname -m)" = x86_64 ] && gcc -O1 -o "$dir/astray" "$dir/astray.c" 2>"$dir/err"; then
+	uncopied() { # EXPRESSION NAME
+		python3 -c 'import json, sys; u = json.load(open(sys.argv[1]))["uncopied"]; print("#  ", u); sys.exit(not eval(sys.argv[2]))' "$dir/s.json" "$1"
+		ok $? "$2"
+	}
+	rec -F 997 --summary s.json ./astray
+	uncopied 'u["absent"] > 100 and u["tagged"] == 0' "a stack pointer that points at nothing"
+	rec -F 997 --summary s.json ./astray tagged
+	uncopied 'u["tagged"] > 100 and u["absent"] < 5' "a stack pointer with a tag"
+	grep -q 'the stack pointer has a tag' "$dir/err"
+	ok $? "and it is said"
+else
+	skip "stacks that are not copied" "not x86-64, or no gcc"
+fi
 # Stacks beyond the kernel's cap, read on while the program is stopped: exact, or not at all.
 spliced() { # LEAST NAME : stacks put together rightly, none wrongly (tests/fixtures/changing.c)
 	"$ps" fold -i "$dir/perf.data" >"$dir/folded" 2>>"$dir/err"
@@ -271,6 +297,13 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	spliced 50 "the same where the callers change every 10 microseconds"
 	rec --max-cpu 100 -F 2000 ./holds 0.5 10000
 	spliced 100 "the same where the whole stack changes"
+	if [ "$(nproc)" -gt 1 ] && gcc -O1 -DSHARED -pthread -fno-optimize-sibling-calls -o "$dir/shared" "$changing"; then
+		rec --max-cpu 100 -F 2000 ./shared 1 100000
+		spliced 30 "the same where another thread writes into the stack while the program stands still"
+		holds 'ends["splices"]["checked"] > 0 and e["stacks"]["joined"] == sum(ends["splices"].values())' "then some are checked, and counted apart"
+	else
+		skip "another thread writes into the stack" "one CPU"
+	fi
 	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
 	holds 'ends["splices"] == {"exact": 0, "checked": 0} and e["stacks"]["truncated"] > 0.7 * taken' "--no-join: truncated"
 	rec --max-cpu 100 -F 2000 --call-graph dwarf,8192 ./changing 0.5 100000
