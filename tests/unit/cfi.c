@@ -237,7 +237,7 @@ static void test_instructions(void)
 	      { 3, 7, 32, 6, CFI_OFFSET, -16 }, { 4, 7, 8, 6, CFI_OFFSET, -16 });
 	CHECK("expressions", "\x0f\x02\x77\x10\x10\x06\x02\x76\x00\x16\x03\x02\x73\x00", MACHINE_X86_64, { 0, -1, 2, 6, CFI_EXPR, 2 });
 	CHECK("val_expression", "\x16\x03\x02\x73\x00", MACHINE_X86_64, { 0, 7, 8, 3, CFI_VAL_EXPR, 2 });
-	CHECK("GNU_args_size is passed over", "\x2e\x90\x01\x41\x0e\x10", MACHINE_X86_64, { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 });
+	CHECK("GNU_args_size is passed over, its operand too", "\x2e\x86\x02\x41\x0e\x10", MACHINE_X86_64, { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 });
 	CHECK("AArch64's signing of return addresses", "\x2d\x41\x0e\x10\x2d\x2c", MACHINE_AARCH64, { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 });
 	CHECK("registers that are not kept", "\x05\x80\x01\x02\x06\x80\x01\x07\x40\x09\x41\x03", MACHINE_X86_64, { 0, 7, 8, 6, 0, 0 });
 }

@@ -44,6 +44,18 @@ static bool build(const char *assembler, const char *linker, const char *source)
 
 struct wanted { uint64_t addr; uint8_t kind; };
 
+static uint8_t stack_bytes[STACK_BYTES];
+
+static bool read_word(void *context, uint64_t addr, unsigned bytes, uint64_t *out)
+{
+	(void)context;
+	*out = 0;
+	if (addr < STACK || addr + bytes > STACK + STACK_BYTES)
+		return false;
+	memcpy(out, stack_bytes + (addr - STACK), bytes);
+	return true;
+}
+
 static void expect(const char *what, struct unwind_input *input, const struct wanted *wanted, size_t count)
 {
 	struct frame frames[32];
@@ -62,8 +74,6 @@ static void expect(const char *what, struct unwind_input *input, const struct wa
 		diag("%#llx kind %u via %u", (unsigned long long)frames[i].addr, frames[i].kind, frames[i].via);
 	unwinder_free(unwinder);
 }
-
-static uint8_t stack_bytes[STACK_BYTES];
 
 static void put(uint64_t addr, uint64_t value, size_t size)
 {
@@ -129,6 +139,25 @@ static void test_aarch64(void)
 		{ at(TRAMPOLINE, 8), FRAME_LEAF }, { at(LEAF, 0), FRAME_INTERRUPTED }, { at(CALLER, 16), FRAME_RETURN }, { at(START, 8), FRAME_RETURN },
 	};
 	expect("aarch64: a sample in the trampoline's system call", &input, inside, 4);
+
+	// A handler on a stack of its own, above the one that it interrupted: as in a core file, memory is read where it is.
+	uint64_t low = STACK + 64;
+	sp = STACK + 2048;
+	frame = sp + 16;
+	context = frame + 128 + 176;
+	memset(stack_bytes, 0, sizeof(stack_bytes));
+	put(sp + 8, at(TRAMPOLINE, 0), 8);
+	put(context + 8 + 8 * 29, low, 8);
+	put(context + 8 + 8 * 30, at(CALLER, 16), 8);
+	put(context + 8 + 8 * 31, low, 8);
+	put(context + 8 + 8 * 32, at(LEAF, 0), 8);
+	put(low + 8, at(START, 8) | signature, 8);
+	input.stack = stack_bytes + 2048;
+	input.stack_size = STACK_BYTES - 2048;
+	input.read = read_word;
+	regs[29] = regs[31] = sp;
+	regs[32] = at(HANDLER, 8);
+	expect("aarch64: a handler on a stack above what it interrupted", &input, signal, 5);
 	unwind_image_free(image);
 }
 

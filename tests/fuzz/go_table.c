@@ -1,0 +1,53 @@
+// Any bytes as Go's function table (.gopclntab) of a small image: stops ascending, apart from each other, inside what a rule can reach.
+#include <elf.h>
+
+#include "base/buf.h"
+#include "tests/fuzz/replay.h"
+#include "unwind/rule_table.h"
+
+enum { TEXT = 0x401000, TEXT_BYTES = 0x1000 };
+
+static void put_section(struct buf *out, uint32_t name, uint32_t type, uint64_t vaddr, uint64_t offset, uint64_t size)
+{
+	const Elf64_Shdr header = { .sh_name = name, .sh_type = type, .sh_flags = SHF_ALLOC, .sh_addr = vaddr, .sh_offset = offset, .sh_size = size };
+	buf_add(out, &header, sizeof(header));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char names[] = "\0.gopclntab\0.text\0.names";
+	struct buf file = { 0 };
+	const uint64_t table_at = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr), names_at = table_at + size, sections_at = names_at + sizeof(names);
+	const Elf64_Ehdr header = {
+		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, .e_type = ET_EXEC, .e_machine = EM_X86_64, .e_phoff = sizeof(header),
+		.e_shoff = sections_at, .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4, .e_shstrndx = 3,
+	};
+	const Elf64_Phdr load = { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = TEXT, .p_memsz = TEXT_BYTES };
+	struct image *image;
+	struct unwind_image *made;
+
+	buf_add(&file, &header, sizeof(header));
+	buf_add(&file, &load, sizeof(load));
+	buf_add(&file, data, size);
+	buf_add(&file, names, sizeof(names));
+	put_section(&file, 0, SHT_NULL, 0, 0, 0);
+	put_section(&file, 1, SHT_PROGBITS, 0x500000, table_at, size);
+	put_section(&file, 12, SHT_NOBITS, TEXT, 0, TEXT_BYTES);
+	put_section(&file, 18, SHT_STRTAB, 0, names_at, sizeof(names));
+	if (!image_open_bytes(&image, file.data, file.size, false, "fuzz", NULL))
+		abort();
+	unwind_image_new(&made, image, false, NULL);
+	for (size_t i = 0; i < made->stops.count; i++) {
+		const struct rule_stop *stop = &made->stops.data[i];
+		if (stop->start >= stop->end || (i > 0 && stop->start < stop[-1].end))
+			abort();
+		if ((rule_table_stop(made, made->base + stop->start).kind & RULE_BASE_MASK) != RULE_ROOT)
+			abort();
+	}
+	if (unwind_image_bytes(made) > (1 << 16) + 16 * size)
+		abort();
+	unwind_image_free(made);
+	image_release(image);
+	buf_release(&file);
+	return 0;
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Breaks one rule of the unwinder after the other, and demands that a test notices.
+
+Each mutant is one change to one file, in a copy: it is compiled alone, linked before the library (whose own object of that name is then not
+taken), and the test named with it is run. A mutant whose test passes has survived: that rule is not tested, and the status is 1.
+Run by `make mutants`, which hands over CC, CFLAGS, LIBS and BUILD. usage: run.py [WORD…]: only those whose description has one of the words."""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+# what is broken; file; as it is; as it becomes; the test that must fail
+MUTANTS = [
+    (".eh_frame without .eh_frame_hdr is not scanned", "unwind/rule_index.c",
+     "if (!has_header || !index_from_header(image, table, &header))\n\t\t\trule_index_scan(image, table);",
+     "if (has_header)\n\t\t\tindex_from_header(image, table, &header);", "unwind_kinds"),
+    (".eh_frame_hdr is not checked against the FDEs", "unwind/rule_table.c", "if (table->is_from_header && (!good || fde.start != end))\n\t\treturn false;",
+     "", "rule_table"),
+    (".debug_frame is not read", "unwind/rule_index.c", "if (find_debug_frame(elf, &image->tables[0]))", "if (0 && find_debug_frame(elf, &image->tables[0]))",
+     "unwind_kinds"),
+    ("where both disagree, .eh_frame is believed", "unwind/rule_table.c", "rule = find_in_table(image, &image->tables[i],",
+     "rule = find_in_table(image, &image->tables[image->table_count - 1 - i],", "unwind_kinds"),
+    ("the PLT's expression", "unwind/rule_table.c", "rule->ra_off = shift;", "rule->ra_off = 0;", "unwind_kinds"),
+    ("CFA expressions: what is at an address", "unwind/cfi_expr.c", "push(e, size == 8 ? value :", "push(e, size == 8 ? value + 8 :", "cfi"),
+    ("a CFA read from a slot", "unwind/rule_table.c", "rule->kind = deref ? RULE_FP_DEREF : RULE_FP;", "rule->kind = RULE_FP;", "unwind_kinds"),
+    ("register expressions", "unwind/slow.c", "case CFI_VAL_EXPR:\n\t\treturn evaluate(s, rule, &s->cfa, out);", "case CFI_VAL_EXPR:", "unwind_hard"),
+    ("restore_state", "unwind/cfi_run.c", "m->row = m->remembered[--m->depth];", "--m->depth;", "cfi"),
+    ("remember_state nests", "unwind/cfi_run.c", "m->remembered[m->depth++] = m->row;", "m->remembered[0] = m->row;\n\tm->depth++;", "cfi"),
+    ("GNU_args_size has an operand", "unwind/cfi_run.c", "case CFA_GNU_ARGS_SIZE: // of interest to exception handlers only\n\t\tbytes_uleb(in);",
+     "case CFA_GNU_ARGS_SIZE:", "cfi"),
+    ("signal frames: one is taken off above them", "unwind/walk.c", "at->kind = is_signal ? FRAME_INTERRUPTED : FRAME_RETURN;", "at->kind = FRAME_RETURN;",
+     "unwind"),
+    ("signal frames: the trampoline is looked up before its start", "unwind/walk.c", "out->frames[out->count - 1].kind = FRAME_INTERRUPTED;", ";", "unwind"),
+    ("a signal trampoline without CFI", "unwind/walk.c", "return walk->arch->is_sigreturn(code.at, size);", "return false;", "unwind_hard"),
+    ("a handler's stack may lie above", "unwind/walk.c", "&& !(is_signal && at->backward++ < MAX_BACKWARD)", "", "unwind_foreign"),
+    ("CFA in any register", "unwind/slow.c", "s->cfa = value + (uint64_t)row->cfa_offset;", "s->cfa = s->sp + (uint64_t)row->cfa_offset;", "unwind_hard"),
+    ("return address undefined: the root", "unwind/rule_table.c", "return (struct unwind_rule){ .kind = RULE_ROOT };\n\tif (!cfa_into",
+     "return slow;\n\tif (!cfa_into", "unwind_kinds"),
+    ("return address in a register", "unwind/slow.c", "*known = register_get(s->from, (uint64_t)rule->value, out);", "*known = false;", "unwind_hard"),
+    ("the vdso's segments are those of memory", "src/elf/image.c", "p.file_size = p.offset > image->size ? 0 : p.mem_size < image->size - p.offset ?"
+     " p.mem_size : image->size - p.offset;", "p.file_size = 0;", "unwind_kinds"),
+    ("bias: the segment's own distance (static-pie, lld)", "src/elf/image.c", "*bias = start - pgoff - (best->vaddr - best->offset);", "*bias = start - pgoff;",
+     "unwind_kinds"),
+    ("bias: the segment that fits, not the first", "src/elf/image.c", "if (score > best_fit) {", "if (score > 0 && best == NULL) {", "unwind_kinds"),
+    ("text remapped to huge pages keeps its file", "src/proc/space.c", "if (!is_remapped_text(&spaces->dsos, m, put.start, put.end) &&", "if (", "space"),
+    ("PAC bits are stripped", "unwind/arch/aarch64.c", ".ra_mask = ((uint64_t)1 << 48) - 1,", ".ra_mask = UINT64_MAX,", "unwind_foreign"),
+    ("AArch64: the link register of what was interrupted", "unwind/arch/aarch64.c", ".lr = 552", ".lr = 560", "unwind_foreign"),
+    ("i386: where the kernel saved the pc", "unwind/arch/i386.c", ".pc = 216", ".pc = 212", "unwind_foreign"),
+    ("i386: words of four bytes", "unwind/arch/i386.c", ".word_bytes = 4,", ".word_bytes = 8,", "unwind_foreign"),
+    ("leaf rule: words pushed since", "unwind/fp.c", "LEAF_WORDS = 3,", "LEAF_WORDS = 1,", "unwind_hard"),
+    ("frame pointers: sp is above the pair", "unwind/fp.c", "out.sp = at->fp + 2 * word;", "out.sp = at->fp + word;", "unwind_hard"),
+    ("what was guessed is marked", "unwind/fp.c", "at->via = (uint8_t)from->via;", "at->via = VIA_CFI;", "unwind_hard"),
+    ("Go's table: where the flags are", "unwind/go_table.c", "FLAG_AT_118 = 37", "FLAG_AT_118 = 36", "debug_frame"),
+    ("Go's table: another stack is no root", "unwind/go_table.c", "? RULE_ROOT : RULE_ROOT | RULE_ELSEWHERE;", "? RULE_ROOT : RULE_ROOT;", "debug_frame"),
+    ("past the copy is truncated", "unwind/stack_view.h", "return view->top != 0 && addr >= view->top ? UNWIND_BAD_READ : UNWIND_TRUNCATED;",
+     "return UNWIND_BAD_READ;", "unwind"),
+    ("a core's registers: r12 to r15", "src/elf/core.c", "{ 23, 22, 21, 20, 6, 1,", "{ 20, 21, 22, 23, 1, 6,", "core"),
+    ("a core's thread: its number", "src/elf/core.c", "{ EM_X86_64, true, 32, 112, 21,", "{ EM_X86_64, true, 36, 112, 21,", "core"),
+]
+
+
+def run(command, **more):
+    return subprocess.run(command, shell=True, capture_output=True, text=True, **more)
+
+
+def try_one(mutant, folder):
+    """(kind of end, description, detail)"""
+    what, path, old, new, test = mutant
+    text = open(path).read()
+    if text.count(old) != 1:
+        return "broken", what, f"{path}: the text to be changed is there {text.count(old)} times"
+    build = os.environ["BUILD"]
+    if path.endswith(".h"):  # whoever includes it: the walk
+        copy, source = os.path.join(folder, "include", path), "unwind/walk.c"
+        include = f"-I{folder}/include"
+    else:
+        copy, source, include = os.path.join(folder, os.path.basename(path)), os.path.join(folder, os.path.basename(path)), ""
+    os.makedirs(os.path.dirname(copy), exist_ok=True)
+    open(copy, "w").write(text.replace(old, new))
+    compiled = run(f"{os.environ['CC']} {include} {os.environ['CFLAGS']} -O1 -g0 -Wno-error -w -c -o {folder}/mutant.o {source}")
+    linked = run(f"{os.environ['CC']} -pthread -o {folder}/test {build}/o/tests/unit/{test}.o {folder}/mutant.o {build}/libperfsample.a {os.environ['LIBS']}")
+    if compiled.returncode or linked.returncode:
+        return "broken", what, (compiled.stderr + linked.stderr)[-600:]
+    try:
+        result = run(f"{folder}/test", timeout=120)
+    except subprocess.TimeoutExpired:
+        return "killed", what, f"{test}: does not end"
+    if result.returncode == 0:
+        return "SURVIVED", what, f"{test} passes"
+    failures = re.findall(r"^not ok \d+ - (.*)$", result.stdout, re.M)
+    return "killed", what, f"{test}: " + (failures[0][:90] if failures else f"status {result.returncode}")
+
+
+def main():
+    chosen = [m for m in MUTANTS if m[4] and (len(sys.argv) == 1 or any(word in m[0] for word in sys.argv[1:]))]
+    counts = {}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        folders = [os.path.join(folder, str(i)) for i in range(len(chosen))]
+        for each in folders:
+            os.mkdir(each)
+        for end, what, detail in pool.map(try_one, chosen, folders):
+            counts[end] = counts.get(end, 0) + 1
+            print(f"{end:8} {what} ({detail})", flush=True)
+    print(", ".join(f"{n} {end}" for end, n in sorted(counts.items())))
+    return 0 if set(counts) == {"killed"} else 1
+
+
+sys.exit(main())
