@@ -1,4 +1,4 @@
-// Names, lines and inline chains of addresses, for comparing with other symbolizers: symbolize [--no-demangle] [--names] FILE < ADDRESSES
+// Names, lines and inline chains of addresses, for comparing with other symbolizers: symbolize [--no-demangle] [--names] [--jobs N] FILE < ADDRESSES
 //
 // Link-time addresses in hex, one a line. For each, as llvm-symbolizer prints it: a function and its FILE:LINE per line, innermost first, then an
 // empty line. With --time: nothing but figures.
@@ -38,13 +38,15 @@ int main(int argc, char **argv)
 			options.inlines = options.lines = false;
 		else if (strcmp(argv[i], "--time") == 0)
 			time_only = true;
+		else if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc)
+			options.jobs = (unsigned)strtoul(argv[++i], NULL, 10);
 		else
 			path = argv[i];
 	}
 	struct image *image;
 	struct err err;
 	if (path == NULL) {
-		fprintf(stderr, "usage: symbolize [--no-demangle] [--names] [--time] FILE < ADDRESSES\n");
+		fprintf(stderr, "usage: symbolize [--no-demangle] [--names] [--jobs N] [--time] FILE < ADDRESSES\n");
 		return 2;
 	}
 	if (!image_open_path(&image, path, &err)) {

@@ -22,6 +22,9 @@ struct dwarf *dwarf_new(struct image *image, const struct dwarf_files *files, bo
 void dwarf_free(struct dwarf *dwarf);
 // The inline chain at a link-time address, innermost first; false: no unit has it. Strings live as long as `dwarf`.
 bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out);
+// Reads what dwarf_chain will need of the units that own these addresses, by up to `jobs` threads, until `deadline_s` (CLOCK_MONOTONIC; 0: none).
+// Answers are the same without.
+void dwarf_prepare(struct dwarf *dwarf, const uint64_t *vaddrs, size_t count, unsigned jobs, double deadline_s);
 // The name of what the call that returns to `vaddr` + 1 calls, as its call site states it; false: none does. Reads the calling function's
 // DIEs, and its unit's if they were not read before. Strings live as long as `dwarf`.
 bool dwarf_callee(struct dwarf *dwarf, uint64_t vaddr, struct symbol_source *out);

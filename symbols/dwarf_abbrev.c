@@ -93,10 +93,8 @@ const struct abbrev_table *dwarf_abbrevs(const struct dwarf_unit *unit)
 	return dwarf->abbrevs.data[id];
 }
 
-const struct abbrev *abbrev_find(const struct abbrev_table *table, uint64_t code)
+const struct abbrev *abbrev_search(const struct abbrev_table *table, uint64_t code)
 {
-	if (table->is_dense)
-		return code - 1 < table->entries.count ? &table->entries.data[code - 1] : NULL;
 	size_t lo = 0, hi = table->entries.count;
 	while (lo < hi) {
 		size_t middle = lo + (hi - lo) / 2;

@@ -131,8 +131,7 @@ static const char *indexed_string(struct dwarf_unit *unit, uint64_t index)
 	return b.bad ? NULL : string_at(unit->dwarf, DWARF_STR, offset);
 }
 
-// The supplementary file of dwz, opened when something refers to it.
-static struct dwarf *alternative(struct dwarf *dwarf)
+struct dwarf *dwarf_alternative(struct dwarf *dwarf)
 {
 	if (!dwarf->is_alt_tried) {
 		dwarf->is_alt_tried = true;
@@ -155,7 +154,7 @@ const char *value_string(struct dwarf_unit *unit, const struct dwarf_value *valu
 	case DW_FORM_strx: case DW_FORM_strx1: case DW_FORM_strx2: case DW_FORM_strx3: case DW_FORM_strx4: case DW_FORM_GNU_str_index:
 		return indexed_string(unit, value->u);
 	case DW_FORM_strp_sup: case DW_FORM_GNU_strp_alt: {
-		struct dwarf *alt = alternative(unit->dwarf);
+		struct dwarf *alt = dwarf_alternative(unit->dwarf);
 		return alt != NULL ? string_at(alt, DWARF_STR, value->u) : NULL;
 	}
 	default: return NULL;
@@ -192,7 +191,7 @@ struct dwarf_ref value_ref(struct dwarf_unit *unit, const struct dwarf_value *va
 		ref = (struct dwarf_ref){ .unit = dwarf_unit_containing(unit->dwarf, value->u), .offset = value->u };
 		break;
 	case DW_FORM_GNU_ref_alt: case DW_FORM_ref_sup4: case DW_FORM_ref_sup8: {
-		struct dwarf *alt = alternative(unit->dwarf);
+		struct dwarf *alt = dwarf_alternative(unit->dwarf);
 		if (alt != NULL)
 			ref = (struct dwarf_ref){ .unit = dwarf_unit_containing(alt, value->u), .offset = value->u };
 		break;

@@ -115,8 +115,7 @@ static bool jump(const struct dwarf_unit *unit, uint64_t sibling, struct bytes *
 	return true;
 }
 
-// Passes over a DIE with all its children by DW_AT_sibling; false: it has none that leads forward.
-static bool skip_to_sibling(const struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *from)
+bool dwarf_skip_to_sibling(const struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *from)
 {
 	if (entry->sibling < 0)
 		return false;
@@ -181,7 +180,7 @@ static bool read_function(struct walk *w, const struct abbrev *entry, uint64_t d
 	if (entry->has_code && table != NULL) {
 		code = read_code(w->unit, entry, &w->b);
 		add_function(w, entry, die, table, &code);
-	} else if (entry->has_children && w->nested == NULL && skip_to_sibling(w->unit, entry, &w->b)) {
+	} else if (entry->has_children && w->nested == NULL && dwarf_skip_to_sibling(w->unit, entry, &w->b)) {
 		return false;
 	} else {
 		dwarf_skip_attributes(w->unit, entry, &w->b);
@@ -231,7 +230,7 @@ static void walk_dies(struct walk *w)
 			continue;
 		}
 		bool may_skip = is_codeless(entry->tag) || (w->skips_types && w->function_depth == NO_DEPTH && is_type(entry->tag));
-		if (entry->has_children && may_skip && skip_to_sibling(w->unit, entry, &w->b))
+		if (entry->has_children && may_skip && dwarf_skip_to_sibling(w->unit, entry, &w->b))
 			continue;
 		dwarf_skip_attributes(w->unit, entry, &w->b);
 		w->depth += entry->has_children;
@@ -302,7 +301,7 @@ static void read_inlines(struct walk *w, struct bytes b, struct dwarf_inlines *o
 			add_code(w->unit, &range, &adding);
 			in = adding.value;
 		} else if (entry->has_children && open.count > 0 && (is_codeless(entry->tag) || is_type(entry->tag) || entry->tag == DW_TAG_subprogram)) {
-			if (!skip_to_sibling(w->unit, entry, &b)) { // what is inside functions in it is theirs
+			if (!dwarf_skip_to_sibling(w->unit, entry, &b)) { // what is inside functions in it is theirs
 				dwarf_skip_attributes(w->unit, entry, &b);
 				skip_children(w->unit, &b);
 			}

@@ -109,7 +109,13 @@ struct dwarf_lines {
 struct dwarf_scope { // a namespace or type, for qualified names
 	uint32_t begin, end; // of its DIE and children, from the unit's start
 	uint32_t parent;     // index, or SPAN_NONE
-	const char *name;
+	const char *name;    // NULL: a function, whose body was passed over
+};
+
+struct dwarf_scopes {
+	VEC(struct dwarf_scope) all; // in the order of DIEs
+	bool is_listed;
+	uint64_t bytes_read; // of bodies passed over at first
 };
 
 struct dwarf_unit {
@@ -127,8 +133,8 @@ struct dwarf_unit {
 	struct dwarf_unit *split;    // of a skeleton: the unit that has its DIEs
 	struct dwarf_functions *functions;
 	struct dwarf_lines *lines;
-	VEC(struct dwarf_scope) scopes;
-	bool has_scopes;
+	uint32_t task; // 1 + its place among those of dwarf_prepare; 0: none
+	struct dwarf_scopes scopes;
 };
 
 struct dwarf_contribution { // what a split unit has of a package's sections
@@ -151,7 +157,7 @@ struct dwarf {
 	struct span_table by_addr;    // values are indices of unit_offsets
 	VEC(uint64_t) unit_offsets;
 	bool has_aranges, has_all_ranges;
-	uint64_t ranges_read;
+	uint64_t ranges_read; // atomic
 	struct hash_map abbrev_ids;
 	VEC(struct abbrev_table *) abbrevs;
 	struct arena arena;
@@ -188,11 +194,12 @@ static inline uint64_t dwarf_uleb(struct bytes *b)
 struct bytes dwarf_section(struct dwarf *dwarf, enum dwarf_section_id id);
 // Whether .debug_info is there up to `end`; decompresses as far as needed.
 bool dwarf_info_reaches(struct dwarf *dwarf, uint64_t end);
+void dwarf_sections_load(struct dwarf *dwarf); // those that units are read by, the supplementary file's among them: then threads may read
 void dwarf_sections_release(struct dwarf *dwarf);
 
 // ---- dwarf_abbrev.c
 const struct abbrev_table *dwarf_abbrevs(const struct dwarf_unit *unit);
-const struct abbrev *abbrev_find(const struct abbrev_table *table, uint64_t code);
+const struct abbrev *abbrev_search(const struct abbrev_table *table, uint64_t code);
 void abbrev_table_free(struct abbrev_table *table);
 
 // ---- dwarf_form.c
@@ -201,11 +208,19 @@ void form_read(const struct dwarf_unit *unit, const struct abbrev_attr *attr, st
 void form_skip(const struct dwarf_unit *unit, const struct abbrev_attr *attr, struct bytes *b);
 void form_skip_steps(const struct dwarf_unit *unit, const struct abbrev_step *steps, struct bytes *b);
 int8_t form_fixed_size(const struct dwarf_unit *unit, uint16_t form); // -1: varies
+struct dwarf *dwarf_alternative(struct dwarf *dwarf); // the supplementary file of dwz, opened when first asked for; NULL: none
 const char *value_string(struct dwarf_unit *unit, const struct dwarf_value *value); // NULL: not a string
 bool value_address(struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *addr);
 struct dwarf_ref value_ref(struct dwarf_unit *unit, const struct dwarf_value *value);
 uint64_t dwarf_offset(const struct dwarf_unit *unit, struct bytes *b); // 4 or 8 bytes
 uint64_t dwarf_address(const struct dwarf_unit *unit, struct bytes *b);
+
+static inline const struct abbrev *abbrev_find(const struct abbrev_table *table, uint64_t code)
+{
+	if (table->is_dense)
+		return code - 1 < table->entries.count ? &table->entries.data[code - 1] : NULL;
+	return abbrev_search(table, code);
+}
 
 // Passes over all attributes of a DIE.
 static inline void dwarf_skip_attributes(const struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *b)
@@ -237,6 +252,8 @@ struct dwarf_unit *dwarf_package_unit(struct dwarf *package, uint64_t dwo_id);  
 // Which function has an address, and what is inlined into it; both are read when first asked for. NULL: none has.
 struct dwarf_function *dwarf_function_find(struct dwarf_unit *unit, uint64_t vaddr);
 struct dwarf_inlines *dwarf_function_inlines(struct dwarf_unit *unit, struct dwarf_function *function);
+// Passes over a DIE with all its children by DW_AT_sibling, the cursor before its attributes; false: it has none that leads forward.
+bool dwarf_skip_to_sibling(const struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *b);
 void dwarf_functions_free(struct dwarf_functions *functions);
 const struct dwarf_lines *dwarf_unit_lines(struct dwarf_unit *unit); // NULL: none
 bool dwarf_line_find(const struct dwarf_lines *lines, uint64_t vaddr, uint32_t *file, uint32_t *line);

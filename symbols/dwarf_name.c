@@ -4,7 +4,7 @@
 
 #include "symbols/dwarf_internal.h"
 
-enum { REFERENCES_LIMIT = 64, SCOPES_LIMIT = 1 << 20, QUALIFIED_LIMIT = 4096 };
+enum { REFERENCES_LIMIT = 64, SCOPES_LIMIT = 1 << 20, QUALIFIED_LIMIT = 4096, REREAD_LIMIT = 8 };
 
 struct naming {
 	const char *linkage, *name;
@@ -75,73 +75,115 @@ static const char *scope_name(struct dwarf_unit *unit, const struct abbrev *entr
 	return name != NULL ? name : entry->tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed type}";
 }
 
-// Lists the namespaces and types of a unit, in the order of their DIEs.
-static void read_scopes(struct dwarf_unit *unit)
+// Lists the namespaces and types there, in the order of their DIEs; with `passes_bodies` functions stand for what is inside them.
+static void list_scopes(struct dwarf_unit *unit, struct bytes b, bool passes_bodies, struct dwarf_scopes *out)
 {
 	VEC(uint32_t) open = { 0 }; // scope that each open DIE is, or SPAN_NONE
 	uint32_t current = SPAN_NONE;
-	struct bytes b = dwarf_unit_bytes(unit, unit->first_die);
-	unit->has_scopes = true;
-	while (bytes_left(&b) > 0 && !b.bad && unit->scopes.count < SCOPES_LIMIT) {
+	out->is_listed = true;
+	while (bytes_left(&b) > 0 && !b.bad && out->all.count < SCOPES_LIMIT) {
 		uint64_t die = bytes_offset(&b), code = dwarf_uleb(&b);
 		if (code == 0) {
 			if (open.count == 0)
 				break;
 			uint32_t closed = open.data[--open.count];
 			if (closed != SPAN_NONE) {
-				unit->scopes.data[closed].end = (uint32_t)(bytes_offset(&b) - unit->offset);
-				current = unit->scopes.data[closed].parent;
+				out->all.data[closed].end = (uint32_t)(bytes_offset(&b) - unit->offset);
+				current = out->all.data[closed].parent;
 			}
 			continue;
 		}
 		const struct abbrev *entry = abbrev_find(unit->abbrevs, code);
 		if (entry == NULL)
 			break;
-		uint32_t scope = SPAN_NONE;
+		struct dwarf_scope scope = { .begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current };
+		uint32_t opened = SPAN_NONE;
+		if (passes_bodies && entry->tag == DW_TAG_subprogram && entry->has_children && dwarf_skip_to_sibling(unit, entry, &b)) {
+			scope.end = (uint32_t)(bytes_offset(&b) - unit->offset);
+			vec_push(&out->all, scope);
+			continue;
+		}
 		if (is_scope(entry->tag) && entry->has_children) {
-			const char *name = scope_name(unit, entry, &b);
-			scope = (uint32_t)unit->scopes.count;
-			vec_push(&unit->scopes, (struct dwarf_scope){
-				.begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current, .name = name });
-			current = scope;
+			scope.name = scope_name(unit, entry, &b);
+			current = opened = (uint32_t)out->all.count;
+			vec_push(&out->all, scope);
 		} else {
 			dwarf_skip_attributes(unit, entry, &b);
 		}
 		if (entry->has_children)
-			vec_push(&open, scope);
+			vec_push(&open, opened);
 	}
 	vec_release(&open);
+}
+
+static const struct dwarf_scope *scope_at(const struct dwarf_scopes *scopes, uint32_t index)
+{
+	return index != SPAN_NONE ? &scopes->all.data[index] : NULL;
+}
+
+static const struct dwarf_scope *innermost(const struct dwarf_scopes *scopes, uint32_t die)
+{
+	size_t lo = 0, hi = scopes->all.count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (scopes->all.data[middle].begin <= die)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	const struct dwarf_scope *scope = lo > 0 ? &scopes->all.data[lo - 1] : NULL;
+	while (scope != NULL && scope->end <= die)
+		scope = scope_at(scopes, scope->parent);
+	return scope;
+}
+
+struct scope_names { // from the innermost outwards
+	const char *names[REFERENCES_LIMIT];
+	size_t depth;
+};
+
+static void add_names(struct dwarf_unit *unit, const struct dwarf_scopes *scopes, uint32_t die, struct scope_names *out)
+{
+	const struct dwarf_scope *scope = innermost(scopes, die);
+	if (scope != NULL && scope->name == NULL) { // types inside a function
+		struct dwarf_scopes inside = { 0 };
+		struct bytes b = dwarf_unit_bytes(unit, unit->offset + scope->begin);
+		b.end = b.start + unit->offset + scope->end;
+		unit->scopes.bytes_read += bytes_left(&b);
+		if (scope->begin < die) {
+			list_scopes(unit, b, false, &inside);
+			add_names(unit, &inside, die, out);
+			vec_release(&inside.all);
+		}
+		scope = scope_at(scopes, scope->parent);
+	}
+	for (; scope != NULL && out->depth < REFERENCES_LIMIT; scope = scope_at(scopes, scope->parent))
+		out->names[out->depth++] = scope->name;
 }
 
 static const char *qualified(struct dwarf_ref ref, const char *name)
 {
 	struct dwarf_unit *unit = ref.unit;
-	if (!unit->has_scopes)
-		read_scopes(unit);
-	uint32_t die = (uint32_t)(ref.offset - unit->offset), scope = SPAN_NONE;
-	size_t lo = 0, hi = unit->scopes.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (unit->scopes.data[middle].begin <= die)
-			lo = middle + 1;
-		else
-			hi = middle;
+	struct dwarf_scopes *scopes = &unit->scopes;
+	struct scope_names found;
+	found.depth = 0;
+	// Bodies may be read again and again, but not to make work without end.
+	bool is_often = scopes->bytes_read / REREAD_LIMIT > unit->end - unit->offset;
+	if (is_often) {
+		vec_clear(&scopes->all);
+		scopes->bytes_read = 0;
 	}
-	if (lo > 0)
-		scope = (uint32_t)lo - 1;
-	while (scope != SPAN_NONE && unit->scopes.data[scope].end <= die)
-		scope = unit->scopes.data[scope].parent;
-	const char *names[REFERENCES_LIMIT];
-	size_t depth = 0, size = strlen(name) + 1;
-	for (; scope != SPAN_NONE && depth < REFERENCES_LIMIT; scope = unit->scopes.data[scope].parent) {
-		names[depth] = unit->scopes.data[scope].name;
-		size += strlen(names[depth++]) + 2;
-	}
-	if (depth == 0 || size > QUALIFIED_LIMIT)
+	if (!scopes->is_listed || is_often)
+		list_scopes(unit, dwarf_unit_bytes(unit, unit->first_die), !is_often, scopes);
+	add_names(unit, scopes, (uint32_t)(ref.offset - unit->offset), &found);
+	size_t size = strlen(name) + 1;
+	for (size_t i = 0; i < found.depth; i++)
+		size += strlen(found.names[i]) + 2;
+	if (found.depth == 0 || size > QUALIFIED_LIMIT)
 		return name;
 	char *text = arena_alloc(&unit->dwarf->arena, size), *at = text;
-	while (depth > 0)
-		at = stpcpy(stpcpy(at, names[--depth]), "::");
+	while (found.depth > 0)
+		at = stpcpy(stpcpy(at, found.names[--found.depth]), "::");
 	strcpy(at, name);
 	return text;
 }

@@ -84,7 +84,7 @@ void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, dwa
 	else if (unit->skeleton != NULL && unit->version < 5)
 		offset += skeleton->ranges_base;
 	bytes_skip(&b, offset);
-	for (size_t n = 0; n < RANGES_LIMIT && !b.bad && unit->dwarf->ranges_read++ < ALL_RANGES_LIMIT; n++) {
+	for (size_t n = 0; n < RANGES_LIMIT && !b.bad && __atomic_fetch_add(&unit->dwarf->ranges_read, 1, __ATOMIC_RELAXED) < ALL_RANGES_LIMIT; n++) {
 		if (!(unit->version < 5 ? range_entry(unit, &b, &base, &lo, &hi) : rnglist_entry(unit, &b, &base, &lo, &hi)))
 			return;
 		// Code that the linker threw away keeps its ranges, at 0 or 1 or -1 (lld: -2 too).

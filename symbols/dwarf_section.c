@@ -104,6 +104,15 @@ bool dwarf_info_reaches(struct dwarf *dwarf, uint64_t end)
 	return z->done >= end;
 }
 
+void dwarf_sections_load(struct dwarf *dwarf)
+{
+	for (enum dwarf_section_id id = 0; id < DWARF_SECTIONS; id++)
+		if (id != DWARF_ARANGES && (dwarf->with_lines || (id != DWARF_LINE && id != DWARF_LINE_STR)))
+			(void)dwarf_section(dwarf, id);
+	if (image_find_section(dwarf->image, ".gnu_debugaltlink") != NULL && dwarf_alternative(dwarf) != NULL)
+		(void)dwarf_section(dwarf->alt, DWARF_STR);
+}
+
 void dwarf_sections_release(struct dwarf *dwarf)
 {
 	for (size_t i = 0; i < DWARF_SECTIONS; i++) {

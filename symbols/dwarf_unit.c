@@ -180,6 +180,6 @@ void dwarf_unit_free(struct dwarf_unit *unit)
 		return;
 	dwarf_functions_free(unit->functions);
 	dwarf_lines_free(unit->lines);
-	vec_release(&unit->scopes);
+	vec_release(&unit->scopes.all);
 	free(unit);
 }

@@ -42,6 +42,8 @@ struct symbol_provider {
 	bool (*lookup)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_hit *out);
 	// The inline chain there; false: none known. May be NULL.
 	bool (*expand)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_chain *out);
+	// Gets ready to expand these addresses, by up to `jobs` threads, until `deadline_s` (CLOCK_MONOTONIC; 0: none). May be NULL.
+	void (*prepare)(struct symbol_module *module, void *state, const uint64_t *addrs, size_t count, unsigned jobs, double deadline_s);
 	// Other functions' names beside the symbol that lookup found; `*at` begins at 0. false: no more. May be NULL.
 	bool (*alias)(struct symbol_module *module, void *state, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
 	// What the call that returns to `addr` + 1 calls; false: not known. May be NULL.

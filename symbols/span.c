@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-enum { FEW = 48 };
+enum { RUN = 16 };
 
 void span_add(struct span_table *table, uint64_t lo, uint64_t hi, uint32_t value)
 {
@@ -11,14 +11,13 @@ void span_add(struct span_table *table, uint64_t lo, uint64_t hi, uint32_t value
 }
 
 // Outer ranges before those inside them.
-static int compare(const void *a, const void *b)
+static inline bool is_before(const struct span_range *x, const struct span_range *y)
 {
-	const struct span_range *x = a, *y = b;
 	if (x->lo != y->lo)
-		return x->lo < y->lo ? -1 : 1;
+		return x->lo < y->lo;
 	if (x->hi != y->hi)
-		return x->hi > y->hi ? -1 : 1;
-	return x->value < y->value ? -1 : x->value > y->value;
+		return x->hi > y->hi;
+	return x->value < y->value;
 }
 
 static void push(struct span_table *table, uint64_t start, uint32_t value)
@@ -42,24 +41,53 @@ static void close_until(struct span_table *table, const uint32_t *open, size_t *
 	}
 }
 
-static void sort(struct span_range *ranges, size_t count)
+static void sort_run(struct span_range *ranges, size_t count)
 {
-	size_t i = 1;
-	while (i < count && compare(&ranges[i - 1], &ranges[i]) <= 0)
-		i++;
-	if (i >= count)
-		return;
-	if (count > FEW) {
-		qsort(ranges, count, sizeof(*ranges), compare);
-		return;
-	}
-	for (; i < count; i++) { // by insertion: cheaper than calls, and ranges mostly come in order
+	for (size_t i = 1; i < count; i++) {
 		struct span_range moved = ranges[i];
 		size_t to = i;
-		for (; to > 0 && compare(&ranges[to - 1], &moved) > 0; to--)
+		for (; to > 0 && is_before(&moved, &ranges[to - 1]); to--)
 			ranges[to] = ranges[to - 1];
 		ranges[to] = moved;
 	}
+}
+
+static void merge(const struct span_range *a, size_t a_count, const struct span_range *b, size_t b_count, struct span_range *out)
+{
+	const struct span_range *a_end = a + a_count, *b_end = b + b_count;
+	while (a < a_end && b < b_end)
+		*out++ = is_before(b, a) ? *b++ : *a++;
+	while (a < a_end)
+		*out++ = *a++;
+	while (b < b_end)
+		*out++ = *b++;
+}
+
+// By merging runs sorted by insertion. qsort(), with its call for each comparison, takes a fourth of all the time of reading units.
+static void sort(struct span_range *ranges, size_t count)
+{
+	size_t i = 1;
+	while (i < count && !is_before(&ranges[i], &ranges[i - 1]))
+		i++;
+	if (i >= count)
+		return;
+	for (i = 0; i < count; i += RUN)
+		sort_run(&ranges[i], count - i < RUN ? count - i : RUN);
+	if (count <= RUN)
+		return;
+	struct span_range *other = mem_resize(NULL, count, sizeof(*other)), *from = ranges, *to = other;
+	for (size_t width = RUN; width < count; width *= 2) {
+		for (i = 0; i < count; i += 2 * width) {
+			size_t a = count - i < width ? count - i : width, b = count - i - a < width ? count - i - a : width;
+			merge(&from[i], a, &from[i + a], b, &to[i]);
+		}
+		struct span_range *sorted = to;
+		to = from;
+		from = sorted;
+	}
+	if (from != ranges)
+		memcpy(ranges, from, count * sizeof(*ranges));
+	free(other);
 }
 
 void span_finish(struct span_table *table)

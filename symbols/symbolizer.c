@@ -324,9 +324,14 @@ static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr
 	return false;
 }
 
+static bool wants_chains(const struct symbolizer *s)
+{
+	return !s->symbols_only && (s->options.inlines || s->options.lines);
+}
+
 static bool find_chain(struct symbolizer *s, struct entry *entry, uint64_t addr, struct symbol_chain *chain)
 {
-	if (s->symbols_only || (!s->options.inlines && !s->options.lines))
+	if (!wants_chains(s))
 		return false;
 	for (size_t p = 0; p < s->provider_count; p++) {
 		if (s->providers[p]->expand == NULL)
@@ -503,20 +508,53 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+// Of one image's queries, sorted: those not known yet are made ready by the providers.
+static void prepare(struct symbolizer *s, const struct symbol_query *queries, size_t count, double deadline_s)
+{
+	struct entry *entry = s->images.data[queries[0].image];
+	VEC(uint64_t) addrs = { 0 };
+	for (size_t i = 0; i < count; i++) {
+		uint64_t addr = queries[i].image_addr;
+		if ((i > 0 && addr == queries[i - 1].image_addr) || hash_map_get(&entry->by_addr, addr) != NULL)
+			continue;
+		symbol_module_open(&entry->module);
+		if (entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, addr, &addr))
+			vec_push(&addrs, addr);
+	}
+	for (size_t p = 0; p < s->provider_count && addrs.count > 0; p++) {
+		void *state = s->providers[p]->prepare != NULL ? provider_state(s, entry, p) : NULL;
+		if (state != NULL)
+			s->providers[p]->prepare(&entry->module, state, addrs.data, addrs.count, s->options.jobs, deadline_s);
+	}
+	vec_release(&addrs);
+}
+
+static void prepare_all(struct symbolizer *s, const struct symbol_query *queries, size_t count, double deadline_s)
+{
+	for (size_t i = 0, from = 0; i < count; i++) {
+		if (i + 1 < count && queries[i + 1].image == queries[i].image)
+			continue;
+		prepare(s, &queries[from], i + 1 - from, deadline_s);
+		from = i + 1;
+	}
+}
+
 void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries, size_t count, double time_limit_s)
 {
 	if (count == 0)
 		return;
-	double start = time_limit_s > 0 ? now_s() : 0;
+	double deadline_s = time_limit_s > 0 ? now_s() + time_limit_s : 0;
 	struct symbol_query *sorted = mem_resize(NULL, count, sizeof(*sorted));
 	memcpy(sorted, queries, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_queries);
 	bool before = s->symbols_only;
+	if (s->options.jobs > 1 && wants_chains(s))
+		prepare_all(s, sorted, count, deadline_s);
 	for (size_t i = 0; i < count; i++) {
 		if (i > 0 && compare_queries(&sorted[i], &sorted[i - 1]) == 0)
 			continue;
 		if (time_limit_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
-			s->symbols_only = now_s() - start > time_limit_s;
+			s->symbols_only = now_s() > deadline_s;
 		symbolizer_lookup(s, sorted[i].image, sorted[i].image_addr);
 	}
 	s->symbols_only = before;

@@ -75,6 +75,7 @@ struct symbolizer_options {
 	bool use_host_files;    // false: only what is given (names from inside the recording)
 	bool no_lines;          // with inlines: the chains' names alone, which spares reading line tables (folded stacks need no lines)
 	bool no_cache;          // keep no decompressed debug sections in the user's cache directory (section_cache.h)
+	unsigned jobs;          // threads that read debug information in symbolizer_resolve; 0: one. Results are the same
 	const char *kallsyms_path; // instead of /proc/kallsyms, or NULL
 	struct debuginfod *debuginfod; // asked for what is not here, for images that symbolizer_image_ask named; the caller's; NULL: no network
 };

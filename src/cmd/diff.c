@@ -22,7 +22,7 @@ static const struct option options[] = {
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL },
 	{ 0, "demangle", NULL, "show C++ and Rust names as they are written (the default)", OPTION_NEGATABLE, SELECT_DEMANGLE, NULL, NULL },
 	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" },
-	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
+	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1) and read debug information (default: one a processor, at most 4)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
 	{ 0, "units", "N[,N]", "work done on each side, all its runs together (requests, files, …): compares\nCPU time per unit of it; one number: the same on both", 0,
 	  ID_UNITS, "What to compare", NULL },
 	{ 0, "unit", "NAME", "what a unit is called", 0, ID_UNIT, NULL, NULL },

@@ -372,7 +372,7 @@ static const struct option options[] = {
 	{ 0, "join", "FILE", "a further recording of the same host, into the same file; repeat for several", 0, ID_JOIN, NULL, "file" },
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL },
 	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" },
-	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
+	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1) and read debug information (default: one a processor, at most 4)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL },
 	{ 'c', "comms", "COMMS", "only samples of these commands", 0, SELECT_COMMS, "Which samples", NULL },
 	SELECT_ID_OPTIONS,

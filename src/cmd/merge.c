@@ -17,7 +17,7 @@ static const struct option options[] = {
 	{ 0, "event", "EVENT", "merge this event (default: the first with samples)", 0, ID_EVENT, NULL, NULL },
 	{ 0, "salvage", NULL, "skip what is damaged instead of stopping there", 0, SELECT_SALVAGE, NULL, NULL },
 	{ 0, "symfs", "DIR", "look for binaries below DIR", OPTION_EXPERT, SELECT_SYMFS, NULL, "file" },
-	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
+	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1) and read debug information (default: one a processor, at most 4)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL },
 	{ 0, "children", NULL, "by total instead of self", OPTION_NEGATABLE, ID_CHILDREN, "What to show", NULL },
 	{ 0, "confidence", "C", "of every interval: 0.95, or 95% (default 0.95)", 0, ID_CONFIDENCE, NULL, NULL },
 	{ 0, "format", "text|json", "how to write it (default text)", 0, ID_FORMAT, NULL, "text|json" },

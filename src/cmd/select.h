@@ -31,7 +31,7 @@ enum select_id {
 	SELECT_DEBUGINFOD_OPTION, \
 	{ 0, "cache", NULL, "keep decompressed debug sections in the user's cache directory (the default)", OPTION_NEGATABLE | OPTION_EXPERT, \
 	  SELECT_CACHE, NULL, NULL }, \
-	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
+	{ 0, "jobs", "N", "threads that unwind raw stacks of perf's recordings (default 1) and read debug information (default: one a processor, at most 4)", OPTION_EXPERT, SELECT_JOBS, NULL, NULL }, \
 	{ 0, "unwinder", "NAME", "what unwinds raw stacks: own (the default) or libunwind", OPTION_EXPERT, SELECT_UNWINDER, NULL, "own|libunwind" }, \
 	{ 'f', "force", NULL, "accepted from perf without effect", OPTION_IGNORED, SELECT_FORCE, NULL, NULL }
 // Which of its samples.

@@ -13,7 +13,7 @@
 #include "load/symbols.h"
 #include "profile/clones.h"
 
-enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64 };
+enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64, PROCESSORS_LIMIT = 4 };
 
 enum { NAMED_SLOTS = 4096 };
 struct named { const char *name, *linkage_name; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
@@ -398,10 +398,20 @@ static void resolve(struct symbols *symbols)
 	vec_release(&queries);
 }
 
+// Threads that read debug information: as many as were asked for, or the processors there are.
+static unsigned symbol_jobs(const struct load_options *options)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	if (options->jobs > 0)
+		return options->jobs;
+	return processors < 1 ? 1 : processors > PROCESSORS_LIMIT ? PROCESSORS_LIMIT : (unsigned)processors;
+}
+
 void load_symbols(struct loader *loader)
 {
 	struct profile *profile = loader->profile;
 	struct symbolizer_options how = loader->images.where;
+	how.jobs = symbol_jobs(loader->options);
 	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE, .named = mem_zero(NAMED_SLOTS, sizeof(*symbols.named)) };
 	symbols.images = mem_zero(profile->dsos.count + 1, sizeof(*symbols.images));
 	for (size_t i = 0; i < profile->dsos.count; i++)

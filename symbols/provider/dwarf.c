@@ -81,6 +81,17 @@ static bool expand(struct symbol_module *module, void *state, uint64_t vaddr, st
 	return true;
 }
 
+static void prepare(struct symbol_module *module, void *state, const uint64_t *addrs, size_t count, unsigned jobs, double deadline_s)
+{
+	(void)module;
+	const struct source *source = state;
+	uint64_t *vaddrs = mem_resize(NULL, count, sizeof(*vaddrs));
+	for (size_t i = 0; i < count; i++)
+		vaddrs[i] = addrs[i] - source->bias;
+	dwarf_prepare(source->dwarf, vaddrs, count, jobs, deadline_s);
+	free(vaddrs);
+}
+
 static bool callee(struct symbol_module *module, void *state, uint64_t vaddr, struct symbol_source *out)
 {
 	(void)module;
@@ -96,6 +107,6 @@ static void release(void *state)
 }
 
 const struct symbol_provider symbol_provider_dwarf = {
-	.name = "dwarf", .order = 20, .serves = serves, .open = open_dwarf, .expand = expand, .callee = callee,
+	.name = "dwarf", .order = 20, .serves = serves, .open = open_dwarf, .expand = expand, .prepare = prepare, .callee = callee,
 	.release = release,
 };

@@ -1,5 +1,6 @@
 // The symbolizer as a whole: identity by build ID, where debug files are found, names given in advance, many addresses at once.
 #include "base/mem.h"
+#include "base/vec.h"
 #include "tests/symbols.h"
 
 #include <sys/stat.h>
@@ -242,6 +243,70 @@ static void many_at_once(void)
 	image_release(image);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool same_result(const struct symbol_result *a, const struct symbol_result *b)
+{
+	bool same = a->count == b->count && a->symbol_start == b->symbol_start;
+	for (size_t i = 0; i < a->count && same; i++)
+		same = same_text(a->frames[i].name, b->frames[i].name) && same_text(a->frames[i].file, b->frames[i].file) &&
+			a->frames[i].line == b->frames[i].line;
+	return same;
+}
+
+// Units enough for several threads: whatever their number, the same is said of every address, asked for all at once or one by one.
+static void threads(void)
+{
+	char command[512] = "gcc -O1 -g -o many.so -shared -fPIC -Wl,--build-id";
+	for (int unit = 0; unit < 4; unit++) {
+		char name[16];
+		snprintf(name, sizeof(name), "many%d.c", unit);
+		FILE *f = fopen(scratch_path("%s", name), "w");
+		for (int i = 0; i < 200; i++)
+			fprintf(f, "struct s%d { int a; struct s%d *next; }; static inline __attribute__((always_inline)) int in%d(struct s%d *p, int x) { p->a += x; "
+			        "return p->next->a > x; }\nint fn%d_%d(struct s%d *p, int x) {\n for (int i = 0; i < x; i++) p->a ^= in%d(p, i);\n return in%d(p, x) + x; }\n",
+			        i, i, i, i, unit, i, i, i, i);
+		fclose(f);
+		snprintf(command + strlen(command), sizeof(command) - strlen(command), " %s", name);
+	}
+	struct image *image;
+	if (!shell("%s", command) || !image_open_path(&image, scratch_path("many.so"), NULL)) {
+		skip("no gcc", "threads");
+		return;
+	}
+	const struct image_section *text = image_find_section(image, ".text");
+	struct symbolizer *by_jobs[3];
+	uint32_t ids[3];
+	VEC(struct symbol_query) queries = { 0 };
+	for (unsigned j = 0; j < 3; j++) { // none, one and eight
+		struct symbolizer_options with = options;
+		with.jobs = j == 2 ? 8 : j;
+		by_jobs[j] = symbolizer_new(&with);
+		ids[j] = symbolizer_image(by_jobs[j], &(struct symbol_image){ .path = scratch_path("many.so"), .build_id = image->build_id, .map_fd = -1 });
+		vec_clear(&queries);
+		for (uint64_t at = 0; at < text->size; at += 3)
+			vec_push(&queries, (struct symbol_query){ ids[j], text->offset + at });
+		if (j > 0)
+			symbolizer_resolve(by_jobs[j], queries.data, queries.count, 0);
+	}
+	size_t same = 0, inlined = 0;
+	for (size_t i = 0; i < queries.count; i++) {
+		const struct symbol_result *single = symbolizer_lookup(by_jobs[0], ids[0], queries.data[i].image_addr);
+		inlined += single->count > 1;
+		same += same_result(single, symbolizer_lookup(by_jobs[1], ids[1], queries.data[i].image_addr)) &&
+			same_result(single, symbolizer_lookup(by_jobs[2], ids[2], queries.data[i].image_addr));
+	}
+	is_u64(same, queries.count, "one by one, by one thread, by eight: the same of every address");
+	ok(inlined > queries.count / 4, "many of them inlined (%zu of %zu)", inlined, queries.count);
+	for (unsigned j = 0; j < 3; j++)
+		symbolizer_free(by_jobs[j]);
+	vec_release(&queries);
+	image_release(image);
+}
+
 // A program with enough compressed DWARF to be worth keeping in the clear.
 static void section_cache(void)
 {
@@ -414,7 +479,8 @@ int main(void)
 		many_at_once();
 		hostile_names();
 		corrupted();
-		section_cache();
+		threads();
+	section_cache();
 	}
 	corpus_of_broken_files();
 	vdso();
