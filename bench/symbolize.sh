@@ -109,7 +109,7 @@ u = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(f"{u.ru_utime + u.ru_stime:.3f} {u.ru_maxrss / 1024:.0f}")' "$@"
 }
 say
-say "$mb MB of DWARF, inline chains and lines, CPU seconds and peak memory:"
+say "$mb MB of DWARF, inline chains and lines, CPU seconds (ours by one thread) and peak memory:"
 say
 say '| distinct addresses | samples | ours, s | MB | llvm-symbolizer, s | MB | ratio |'
 say '| ---: | ---: | ---: | ---: | ---: | ---: | ---: |'
