@@ -154,7 +154,8 @@ function paintsOf(d, s) { // the files with most samples of their own get hues o
 			own.set(d.image[d.frame[node]], (own.get(d.image[d.frame[node]]) || 0) + s.own[node]);
 	const files = Array.from(own.keys()).filter(image => d.images[image] !== "").sort((a, b) => own.get(b) - own.get(a) || a - b);
 	const hues = new Map(files.slice(0, palette.files.length).map((image, i) => [image, palette.files[i]]));
-	return { palette, files: files.slice(0, palette.files.length), more: files.length > palette.files.length, hues, cache: new Map() };
+	const more = d.kind.some((kind, f) => kind === KIND_USER && d.image[f] !== 0 && !hues.has(d.image[f])); // called, with few samples of its own
+	return { palette, files: files.slice(0, palette.files.length), more, hues, cache: new Map() };
 }
 
 function hsl(h, s, l) {
