@@ -3,7 +3,7 @@
 
     bench/run.py [--long] [--only SECTION,…] [--keep]
 
-Sections: unwind, replay, rules, symbols, record, fold, report, samples, threads, frames, images. Figures are CPU time (user + system) of the one process
+Sections: unwind, replay, rules, symbols, record, fold, report, samples, reading, threads, frames, images. Figures are CPU time (user + system) of the one process
 that is measured, the least of a few runs, and peak memory. --long takes up to ten minutes and goes to 10,000 threads and 1,000 images.
 """
 import argparse
@@ -331,6 +331,29 @@ def samples_curve(_):
                   ("perf peak MB", lambda r: f"{r['perf_mb']:.0f}" if "perf_mb" in r else "-")]
 
 
+def reading_curve(_):
+    """Call chains of one long run, beside what it costs to read their file: cat from the page cache, which calls read(2) as we do."""
+    base = at("base.data")
+    run([OURS, "record", "-q", "-F", "999", "-o", base, "--", "gcc", "-O2", "-c", inputs.big_c(at("big.c")), "-o", at("big.o")])
+    start, _ = least([OURS, "report", "-i", base])
+    rows = []
+    for size in ("10M", "100M", "1G"):
+        path = at("reading.data")
+        subprocess.run([sys.executable, os.path.join(HERE, "multiply.py"), "--samples", base, path, size], check=True)
+        cat, _ = least(["cat", path])
+        seconds, peak = least([OURS, "report", "-i", path])
+        fold_seconds, fold_peak = least([OURS, "fold", "-i", path])
+        flame_seconds, flame_peak = least([OURS, "flame", "-i", path, "-o", at("reading.svg")])
+        rows.append({"file": size, "cat": cat, "report": seconds, "more": seconds - start, "ratio": (seconds - start) / cat if cat > 0 else 0,
+                     "peak": peak, "fold": fold_seconds, "fold_peak": fold_peak, "flame": flame_seconds, "flame_peak": flame_peak})
+        os.remove(path)
+    return rows, [("file", lambda r: r["file"]), ("cat, CPU s", lambda r: f"{r['cat']:.3f}"), ("report, CPU s", lambda r: f"{r['report']:.2f}"),
+                  ("without start, names and intervals", lambda r: f"{r['more']:.2f}"), ("of cat's", lambda r: f"{r['ratio']:.1f}"),
+                  ("peak MB", lambda r: f"{r['peak']:.0f}"), ("fold, CPU s", lambda r: f"{r['fold']:.2f}"),
+                  ("peak MB", lambda r: f"{r['fold_peak']:.0f}"), ("flame, CPU s", lambda r: f"{r['flame']:.2f}"),
+                  ("peak MB", lambda r: f"{r['flame_peak']:.0f}")]
+
+
 def threads_curve(long):
     counts = [1, 10, 100, 1000] + ([10000] if long else [])
     return [record_row(f"{n} threads", busy(n, 20, 2), 999, 8192) for n in counts], RECORD_COLUMNS
@@ -360,6 +383,7 @@ SECTIONS = {
     "fold": (fold, "Folded stacks from raw copies that perf recorded"),
     "report": (report, "Reports of the same recordings"),
     "samples": (samples_curve, "Growth: samples (one gcc recording, repeated)"),
+    "reading": (reading_curve, "Reading: call chains beside cat of the same file from the page cache"),
     "threads": (threads_curve, "Growth: threads"),
     "frames": (frames_curve, "Growth: frames a stack"),
     "images": (images_curve, "Growth: images"),
