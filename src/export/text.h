@@ -43,6 +43,9 @@ void text_pad(struct buf *out, size_t from_column, size_t to_column);
 void text_target(struct text *t);
 void text_start(struct text *t); // "2026-11-29 14:02:11Z", nothing when unknown
 const struct row_measure *text_measure(const struct text *t, const struct report_row *row);
+// "3", "3-5", "4+" where nothing below is told apart from it, "-" without a ranking; and the columns the widest of the rows shown takes.
+void text_rank(const struct text *t, const struct report_row *row, char *out, size_t size);
+size_t text_rank_width(const struct text *t);
 // Symbol and dso, or the other keys, in the columns that are left.
 void text_label(struct text *t, const struct report_row *row, size_t at_column);
 void text_label_header(struct text *t);

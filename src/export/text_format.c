@@ -295,3 +295,26 @@ double text_largest_hidden(const struct text *t, bool worst_case)
 	}
 	return largest;
 }
+
+void text_rank(const struct text *t, const struct report_row *row, char *out, size_t size)
+{
+	if (t->event->verdict == VERDICT_NO_RANKING || row->rank_lo == 0)
+		snprintf(out, size, "-");
+	else if (row->rank_lo == row->rank_hi)
+		snprintf(out, size, "%u", row->rank_lo);
+	else if (row->rank_hi >= t->event->function_count && row->rank_lo > 1)
+		snprintf(out, size, "%u+", row->rank_lo);
+	else
+		snprintf(out, size, "%u-%u", row->rank_lo, row->rank_hi);
+}
+
+size_t text_rank_width(const struct text *t)
+{
+	size_t widest = strlen(" rank");
+	for (size_t i = 0; i < t->shown; i++) {
+		char rank[32];
+		text_rank(t, &t->event->rows.data[i], rank, sizeof(rank));
+		widest = strlen(rank) > widest ? strlen(rank) : widest;
+	}
+	return widest;
+}

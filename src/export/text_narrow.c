@@ -6,7 +6,7 @@
 #include "base/escape.h"
 #include "export/text.h"
 
-enum { RANK_WIDTH = 5, SHARE_WIDTH = 6, RANGE_WIDTH = 9, TOTAL_WIDTH = 7 };
+enum { SHARE_WIDTH = 6, RANGE_WIDTH = 9, TOTAL_WIDTH = 7 };
 
 static bool is_cut(const struct report_event *e, double at_least)
 {
@@ -433,18 +433,6 @@ static void write_range(struct text *t)
 
 // ---------------------------------------------------------------- table
 
-static void write_rank(const struct text *t, const struct report_row *row, char *out, size_t size)
-{
-	if (t->event->verdict == VERDICT_NO_RANKING || row->rank_lo == 0)
-		snprintf(out, size, "-");
-	else if (row->rank_lo == row->rank_hi)
-		snprintf(out, size, "%u", row->rank_lo);
-	else if (row->rank_hi >= t->event->function_count && row->rank_lo > 1)
-		snprintf(out, size, "%u+", row->rank_lo);
-	else
-		snprintf(out, size, "%u-%u", row->rank_lo, row->rank_hi);
-}
-
 static int decimals_of(double share)
 {
 	return 100 * share >= 0.995 || share == 0 ? 1 : 2;
@@ -467,23 +455,12 @@ static void write_total(struct text *t, const struct report_row *row)
 	buf_printf(t->out, "  %*s", TOTAL_WIDTH, text);
 }
 
-static size_t rank_width(const struct text *t)
-{
-	size_t widest = RANK_WIDTH;
-	for (size_t i = 0; i < t->shown; i++) {
-		char rank[32];
-		write_rank(t, &t->event->rows.data[i], rank, sizeof(rank));
-		widest = strlen(rank) > widest ? strlen(rank) : widest;
-	}
-	return widest;
-}
-
 static void write_row(struct text *t, const struct report_row *row, size_t rank_columns, bool marked)
 {
 	char rank[32], range[64];
 	const struct row_measure *m = text_measure(t, row);
 	int decimals = decimals_of(m->share);
-	write_rank(t, row, rank, sizeof(rank));
+	text_rank(t, row, rank, sizeof(rank));
 	snprintf(range, sizeof(range), "%.*f-%.*f", decimals, floor_to(100 * row->shown.lo, decimals), decimals, ceil_to(100 * row->shown.hi, decimals));
 	buf_printf(t->out, "%*s  ", (int)rank_columns, rank);
 	if (t->event->verdict == VERDICT_NO_RANKING && t->event->lost_share > 0.10)
@@ -528,7 +505,7 @@ static void write_other(struct text *t, size_t rank_columns, bool marked)
 static void write_table(struct text *t)
 {
 	bool marked = any_shown(t, ROW_FEW | ROW_TREND | ROW_ALIASING | ROW_TIED_LOSS, false);
-	size_t rank_columns = rank_width(t);
+	size_t rank_columns = text_rank_width(t);
 	buf_printf(t->out, "\n%*s  %*s  %*s%s  %*s  ", (int)rank_columns, "rank", SHARE_WIDTH, t->children ? "total%" : "self %", RANGE_WIDTH, "range",
 	           marked ? " " : "", TOTAL_WIDTH, t->children ? "self %" : "total %");
 	text_label_header(t);

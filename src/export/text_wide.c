@@ -183,18 +183,17 @@ static void write_bracket(struct text *t, struct interval i, int decimals, const
 	buf_printf(t->out, "%-18s", text);
 }
 
-static void write_row(struct text *t, const struct report_row *row)
+static void write_row(struct text *t, const struct report_row *row, size_t rank_columns)
 {
 	const struct report_event *e = t->event;
 	const struct row_measure *m = text_measure(t, row), *other = t->children ? &row->self : &row->total;
-	char rank[32] = "-", total[64];
-	if (e->verdict != VERDICT_NO_RANKING && row->rank_lo > 0)
-		snprintf(rank, sizeof(rank), row->rank_lo == row->rank_hi ? "%u" : "%u-%u", row->rank_lo, row->rank_hi);
+	char rank[32], total[64];
+	text_rank(t, row, rank, sizeof(rank));
 	int decimals = decimals_of(m, row->shown);
 	if (e->n > 0)
-		buf_printf(t->out, "%5s  %7.*f  ", rank, decimals, 100 * m->share);
+		buf_printf(t->out, "%*s  %7.*f  ", (int)rank_columns, rank, decimals, 100 * m->share);
 	else
-		buf_printf(t->out, "%5s  %7s  ", rank, "-");
+		buf_printf(t->out, "%*s  %7s  ", (int)rank_columns, rank, "-");
 	if ((row->flags & ROW_RUN_ONLY) != 0)
 		buf_printf(t->out, "%-18s", "run only");
 	else
@@ -212,12 +211,12 @@ static void write_row(struct text *t, const struct report_row *row)
 	else
 		snprintf(total, sizeof(total), "%.*f", 100 * other->share < 1 ? 2 : 1, 100 * other->share);
 	buf_printf(t->out, "%-18s%6.1f %7llu  ", total, m->deff, (unsigned long long)m->visits);
-	text_label(t, row, 5 + 2 + 7 + 2 + 18 * (e->is_lossy ? 4 : 3) + 6 + 1 + 7 + 2);
+	text_label(t, row, rank_columns + 2 + 7 + 2 + 18 * (e->is_lossy ? 4 : 3) + 6 + 1 + 7 + 2);
 	if (row->call_count > 0)
-		text_calls(t, row, 9);
+		text_calls(t, row, rank_columns + 4);
 }
 
-static void write_other(struct text *t)
+static void write_other(struct text *t, size_t rank_columns)
 {
 	const struct report_event *e = t->event;
 	size_t hidden = e->function_count > t->shown ? e->function_count - t->shown : 0;
@@ -227,7 +226,7 @@ static void write_other(struct text *t)
 	for (size_t i = t->shown; i < e->rows.count; i++)
 		sum += e->rows.data[i].self.share;
 	struct interval run = clopper_pearson(sum * e->n, e->n, t->report->options.confidence);
-	buf_printf(t->out, "other  %7.2f  %-18s", 100 * sum, "");
+	buf_printf(t->out, "%-*s  %7.2f  %-18s", (int)rank_columns, "other", 100 * sum, "");
 	write_bracket(t, run, 2, "");
 	buf_byte(t->out, '(');
 	text_count(t->out, (double)hidden);
@@ -279,7 +278,8 @@ void text_wide(struct text *t)
 	write_rows_rule(t);
 	double conf = 100 * t->report->options.confidence;
 	char title[40];
-	buf_printf(t->out, " rank  %7s  ", t->children ? "total %" : "self %");
+	size_t rank_columns = text_rank_width(t);
+	buf_printf(t->out, "%*s  %7s  ", (int)rank_columns, "rank", t->children ? "total %" : "self %");
 	snprintf(title, sizeof(title), "workload %g%%", conf);
 	buf_printf(t->out, "%-18s", title);
 	snprintf(title, sizeof(title), "this run %g%%", conf);
@@ -289,7 +289,7 @@ void text_wide(struct text *t)
 	buf_printf(t->out, "%-18s%6s %7s  ", t->children ? "self %" : "total % (bounds)", "deff", "visits");
 	text_label_header(t);
 	for (size_t i = 0; i < t->shown; i++)
-		write_row(t, &t->event->rows.data[i]);
-	write_other(t);
+		write_row(t, &t->event->rows.data[i], rank_columns);
+	write_other(t, rank_columns);
 	write_marks(t);
 }

@@ -46,11 +46,13 @@ static void judge_loss(struct build *b)
 	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
 		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%s)"
 		    : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
-	// The kernel's timer of a task starts with one whole period: what ends before it was never sampled.
+	// The kernel's timer of a task starts with one whole period: what ends before it was never sampled. And the event's clock runs from before the
+	// timer is armed at a switch to the task until after it is stopped at the next (kernel/events/core.c, perf_swevent_start_hrtimer): measured
+	// 0.43 to 0.62 us a switch.
 	bool per_task = strcmp(profile_text(b->profile, b->profile->meta.scope), "events per task and CPU") == 0;
 	if (per_task && e->can_expect && e->source->period > 0 && e->silent >= SILENT_CARE * e->expected && e->expected > 0)
 		ADD(b, CAVEAT_SHORT_TASKS, e->silent / e->expected, VERDICT_SOUND,
-		    "with per-task events, tasks shorter than %.3g ms have no samples, and each starts with that long unsampled",
+		    "with per-task events each task starts with %.3g ms unsampled, and each switch to a task leaves some 0.5 us",
 		    (double)e->source->period / 1e6);
 	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
 	if (dropped > 0)
