@@ -23,7 +23,7 @@ struct flamegraph_thread { char *name; size_t count; /* of its samples */ };
 
 struct flamegraph_page {
 	struct flame_tree tree;   // names are frames, as page.c packs them
-	VEC(uint8_t) guessed;     // by node: a frame that no unwind information led to
+	VEC(uint8_t) guessed;     // by node: no unwind information led to any of it
 	VEC(struct flamegraph_sample) samples;
 	VEC(struct flamegraph_thread) threads; // their samples stand one thread after the other
 	bool has_weights;

@@ -98,14 +98,17 @@ static uint32_t top_of(struct making *m, const struct profile_sample *sample)
 	return made;
 }
 
+// One box has what several ways of unwinding led to: it is drawn as a guess where no unwind information led to any of it, and one stack in thousands does not
+// hatch the whole.
 static uint32_t frame_node(struct making *m, uint32_t node, const struct profile_frame *frame)
 {
 	bool is_guessed = !frame->is_kernel && (frame->via == VIA_FP || frame->via == VIA_LEAF_RULE);
 	uint32_t lines = frame->line_count > 0 ? frame->line_count : 1, last = m->input->inlines ? 0 : lines - 1;
 	for (uint32_t i = lines; i-- > last && node != UINT32_MAX;) {
+		size_t known = m->page.guessed.count;
 		node = flamegraph_page_child(&m->page, node, frame_id(m, frame, frame->first_line + i));
-		if (is_guessed && node != UINT32_MAX)
-			m->page.guessed.data[node] = 1;
+		if (node != UINT32_MAX)
+			m->page.guessed.data[node] = is_guessed && (node >= known || m->page.guessed.data[node] != 0);
 	}
 	return node;
 }
