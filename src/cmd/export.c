@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/lacks.h"
 #include "cmd/select.h"
 #include "export/exporter.h"
 #include "report/report.h"
@@ -86,6 +87,9 @@ static bool export(void *choices, struct profile *profile, struct err *err)
 	input.inlines = c->selection.load.inlines;
 	input.report = &report;
 	bool is_done = report_build(&report, profile, &options, err) && c->exporter->write(&input, &out, err) && put(c, &out, err);
+	bool is_script = strcmp(c->exporter->name, "script") == 0;
+	if (is_done && (is_script || strcmp(c->exporter->name, "folded") == 0)) // no place in the format
+		lacks_say(&report, is_script ? PROFILE_NONE : c->input.event);
 	if (is_done && strcmp(c->output, "-") != 0)
 		log_info("wrote %s", c->output);
 	report_release(&report);

@@ -130,7 +130,8 @@ static void window_text(const struct profile *profile, const struct report *repo
 	time_t start = (time_t)(meta->start_wall_ns / 1000000000);
 	struct tm utc;
 	char text[64];
-	buf_printf(out, " \xc2\xb7 %.1f s", report->seconds);
+	if (report->seconds > 0)
+		buf_printf(out, " \xc2\xb7 %.1f s", report->seconds);
 	if (meta->start_wall_ns != 0 && gmtime_r(&start, &utc) != NULL && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%SZ", &utc) > 0)
 		buf_printf(out, " from %s", text);
 	if (meta->host != 0)
@@ -145,7 +146,10 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 	buf_printf(out, " samples of %s", e->name);
 	if (e->source->is_clock && !e->source->is_freq && e->source->period > 0)
 		buf_printf(out, ", one per %.4g ms", (double)e->source->period / 1e6);
-	counted(out, " \xc2\xb7 lost ", e->lost, e->taken + e->lost);
+	if (e->is_loss_known)
+		counted(out, " \xc2\xb7 lost ", e->lost, e->taken + e->lost);
+	else
+		buf_string(out, " \xc2\xb7 lost: not known");
 	if (e->can_expect && e->silent > 0)
 		counted(out, ", silent ", e->silent, e->expected);
 	window_text(profile, report, out);
@@ -154,17 +158,9 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 		counted(out, ", truncated ", (double)e->stacks_truncated, (double)stacks);
 	if (e->stacks_failed > 0)
 		counted(out, ", unwind failed ", (double)e->stacks_failed, (double)stacks);
-	static const char *const verdicts[] = { [VERDICT_CARE] = "CARE", [VERDICT_NO_RANKING] = "NO RANKING" };
-	bool is_first = true;
-	for (size_t i = 0; e->verdict != VERDICT_SOUND && i < e->caveats.count; i++) {
-		if (!e->caveats.data[i].is_care && e->verdict == VERDICT_CARE)
-			continue;
-		buf_printf(out, "%s%s%s", is_first ? "\n" : "; ", is_first ? verdicts[e->verdict] : "", is_first ? ": " : "");
-		buf_string(out, e->caveats.data[i].text);
-		is_first = false;
-	}
-	if (is_first && e->verdict != VERDICT_SOUND)
-		buf_printf(out, "\n%s", verdicts[e->verdict]);
+	if (e->verdict != VERDICT_SOUND)
+		buf_byte(out, '\n');
+	report_verdict(e, out);
 }
 
 // What stands behind functions' names in the folded text: their change, or what made them.

@@ -236,9 +236,7 @@ static void facts_json(const struct making *m, const struct report *report, cons
 bool flame_page_write(const struct export_input *input, const struct report *report, const struct report_event *event,
                       const struct flame_changes *changes, const struct flamegraph_options *options, struct buf *out, struct err *err)
 {
-	static const struct { const char *text, *class; } verdicts[] = {
-		[VERDICT_SOUND] = { "sound", "sound" }, [VERDICT_CARE] = { "CARE", "care" }, [VERDICT_NO_RANKING] = { "NO RANKING", "bad" },
-	};
+	static const char *const classes[] = { [VERDICT_SOUND] = "sound", [VERDICT_CARE] = "care", [VERDICT_NO_RANKING] = "bad" };
 	struct making m = { .input = input, .profile = input->profile, .changes = changes,
 		.frame_of_line = mem_zero(2 * input->profile->chains.count + 2, sizeof(*m.frame_of_line)) };
 	struct buf facts = { 0 };
@@ -247,8 +245,8 @@ bool flame_page_write(const struct export_input *input, const struct report *rep
 	if (good) {
 		facts_json(&m, report, event, &facts);
 		m.page.facts = buf_text(&facts);
-		m.page.verdict = verdicts[event->verdict].text;
-		m.page.verdict_class = verdicts[event->verdict].class;
+		m.page.verdict = verdict_word(event->verdict);
+		m.page.verdict_class = classes[event->verdict];
 		good = flamegraph_page_render(&m.page, options, out, err);
 	}
 	flamegraph_page_release(&m.page);

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/lacks.h"
 #include "cmd/select.h"
 #include "export/exporter.h"
 
@@ -39,9 +40,13 @@ static bool fold(void *choices, struct profile *profile, struct err *err)
 	c->input.profile = profile;
 	c->input.filter = &c->selection.filter;
 	c->input.inlines = c->selection.load.inlines;
+	struct report report = { 0 };
 	bool is_done = exporter_find("folded")->write(&c->input, &out, err) && output_file(c->output, out.data, out.size, err);
+	if (is_done && log_level() >= LOG_WARN && lacks_find(&report, profile, &c->selection.filter, c->input.idle, err))
+		lacks_say(&report, c->input.event);
+	report_release(&report);
 	buf_release(&out);
-	return is_done;
+	return is_done && err->status == STATUS_OK;
 }
 
 static const struct option options[] = {
@@ -72,5 +77,6 @@ const struct command command_fold = {
 	.name = "fold", .summary = "one line per distinct stack, for flame graphs and scripts", .usages = usages, .options = options, .run = run,
 	.description = "Writes each distinct stack on a line, root first, with the number of samples that had it: comm;root;…;leaf COUNT. "
 	               "No frame holds a raw semicolon. A stack that did not reach its root has [truncated] or [unwind failed] right below the "
-	               "comm. Counts add up to the samples taken.",
+	               "comm. Counts add up to the samples taken. The format has no place for what was lost: where the verdict of perfsample report is not "
+	               "sound because of the samples, standard error says so in a line.",
 };

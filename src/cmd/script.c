@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "cmd/lacks.h"
 #include "cmd/select.h"
 #include "export/exporter.h"
 #include "export/script_fields.h"
@@ -43,14 +44,19 @@ static bool script(void *choices, struct profile *profile, struct err *err)
 	c->input.inlines = c->selection.load.inlines;
 	c->input.sample_count = SLICE;
 	const struct exporter *exporter = exporter_find("script");
+	struct report report = { 0 };
 	struct buf out = { 0 };
-	bool is_done = true;
+	bool says = log_level() >= LOG_WARN, is_done = !(says || c->input.header) || lacks_find(&report, profile, &c->selection.filter, true, err);
+	c->input.report = &report;
 	for (size_t first = 0; is_done && (first == 0 || first < profile->samples.count); first += SLICE) {
 		c->input.first_sample = first;
 		is_done = exporter->write(&c->input, &out, err) && output_write(out.data, out.size, err);
 		c->input.header = false;
 		buf_clear(&out);
 	}
+	if (is_done && says)
+		lacks_say(&report, PROFILE_NONE);
+	report_release(&report);
 	buf_release(&out);
 	return is_done;
 }
@@ -83,5 +89,6 @@ static const char *const usages[] = { "perfsample script [-i FILE] [options]", N
 const struct command command_script = {
 	.name = "script", .summary = "every sample as text, in perf script's layout", .usages = usages, .options = options, .run = run,
 	.description = "Writes every sample in the layout of perf script, the innermost frame first, so that programs made for its output read "
-	               "it. Addresses in call chains are offsets in the file, as perf shows them; those of the kernel and of JIT code are of the run.",
+	               "it. Addresses in call chains are offsets in the file, as perf shows them; those of the kernel and of JIT code are of the run. What was lost and which stacks are cut is said on standard error; "
+	               "with --header it stands in comment lines too.",
 };

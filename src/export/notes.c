@@ -76,6 +76,11 @@ static void sampled(struct export_notes *notes, const struct export_input *input
 
 static void missing(struct export_notes *notes, const struct report_event *e, struct buf *text)
 {
+	if (!e->is_loss_known) {
+		buf_string(text, "lost: not known");
+		add(notes, text);
+		return;
+	}
 	buf_string(text, "lost ");
 	text_count(text, e->lost);
 	buf_string(text, " (");
@@ -109,6 +114,8 @@ static void stacks(struct export_notes *notes, const struct report_event *e, str
 		           (unsigned long long)e->ends[i]);
 		is_first = false;
 	}
+	if (e->stacks_guessed > 0)
+		buf_printf(text, "; with a guessed frame %llu", (unsigned long long)e->stacks_guessed);
 	add(notes, text);
 }
 
@@ -157,6 +164,22 @@ void export_notes_read(struct export_notes *notes, const struct export_input *in
 	buf_release(&text);
 }
 
+void export_notes_of_samples(struct export_notes *notes, const struct export_input *input)
+{
+	struct buf text = { 0 };
+	*notes = (struct export_notes){ 0 };
+	const struct report_event *e = export_report_event(input);
+	if (e != NULL && e->source->is_sampling) {
+		sampled(notes, input, e, &text);
+		missing(notes, e, &text);
+		stacks(notes, e, &text);
+		report_verdict_of_samples(e, &text);
+		if (text.size > 0)
+			add(notes, &text);
+	}
+	buf_release(&text);
+}
+
 void export_notes_release(struct export_notes *notes)
 {
 	for (size_t i = 0; i < notes->lines.count; i++)
@@ -174,7 +197,10 @@ void export_title(const struct export_input *input, struct buf *out)
 	buf_string(out, " samples");
 	if (e != NULL) {
 		buf_string(out, ", lost ");
-		text_loss_percent(out, e->lost_share);
+		if (e->is_loss_known)
+			text_loss_percent(out, e->lost_share);
+		else
+			buf_string(out, "not known");
 		uint64_t cut = e->stacks_truncated + e->stacks_failed, all = cut + e->stacks_complete + e->stacks_joined;
 		if (cut > 0) {
 			buf_string(out, ", stacks not whole ");

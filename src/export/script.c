@@ -4,6 +4,7 @@
 
 #include "base/escape.h"
 #include "export/exporter.h"
+#include "export/notes.h"
 #include "export/script_fields.h"
 #include "export/stack_text.h"
 
@@ -170,6 +171,15 @@ static void header(struct writer *w)
 		escaped(w, e->name);
 		buf_printf(w->out, ", type = %llu, config = 0x%llx, %s = %llu\n", (unsigned long long)e->attr_type, (unsigned long long)e->attr_config,
 		           e->is_freq ? "frequency" : "period", (unsigned long long)(e->is_freq ? e->frequency : e->period));
+	}
+	struct export_input input = *w->input;
+	for (size_t i = 0; i < w->profile->events.count; i++) {
+		struct export_notes notes;
+		input.event = (uint32_t)i;
+		export_notes_of_samples(&notes, &input);
+		for (size_t line = 0; line < notes.lines.count; line++)
+			buf_printf(w->out, "# %s\n", notes.lines.data[line]);
+		export_notes_release(&notes);
 	}
 	buf_string(w->out, "# ========\n#\n");
 }

@@ -167,10 +167,13 @@ static void explain_measure(struct text *t, const char *name, const struct repor
 	buf_string(t->out, e->is_weighted ? " samples, reckoned as of equal weight (Kish)\n" : " samples\n");
 	explain_interval(t, "this run", m->run, "what it really took in this recording (Clopper-Pearson)");
 	if ((row->flags & ROW_RUN_ONLY) != 0)
-		buf_string(t->out, "  workload      run only: fewer than 100 samples\n");
+		buf_string(t->out, e->source->counts_by_weight ? "  workload      run only: the samples have no times\n"
+		           : "  workload      run only: fewer than 100 samples\n");
 	else
 		explain_workload(t, m);
 	explain_loss(t, m);
+	if (e->source->counts_by_weight)
+		return;
 	buf_printf(t->out, "  %-14s%llu inside, %llu outside\n", "visits", (unsigned long long)m->visits, (unsigned long long)m->visits_outside);
 	if (m->visits < 20 || m->visits_outside < 20)
 		buf_printf(t->out, "  %-14stoo few visits (%llu): record longer or repeat runs\n", "",

@@ -62,7 +62,10 @@ static void write_target(struct text *t)
 		buf_string(t->out, ", ");
 		text_start(t);
 	}
-	buf_printf(t->out, ", %.1f s\n", t->report->seconds);
+	if (t->event->source->counts_by_weight) // no times
+		buf_byte(t->out, '\n');
+	else
+		buf_printf(t->out, ", %.1f s\n", t->report->seconds);
 }
 
 static size_t certain_ranks(const struct text *t)
@@ -128,12 +131,23 @@ static void write_reason_of_no_ranking(struct text *t)
 	}
 }
 
+// What the figures are of, where no more can be said: "these 30 s"; counts of other tools have no times.
+static void write_these(struct text *t)
+{
+	if (t->event->source->counts_by_weight) {
+		buf_string(t->out, "these samples");
+		return;
+	}
+	buf_string(t->out, "these ");
+	text_seconds(t->out, t->report->seconds);
+}
+
 static void write_verdict(struct text *t)
 {
-	static const char *const words[] = { "sound", "CARE", "NO RANKING" }, *const colors[] = { "\033[32m", "\033[33m", "\033[31m" };
+	static const char *const colors[] = { "\033[32m", "\033[33m", "\033[31m" };
 	const struct report_event *e = t->event;
 	head(t, "verdict");
-	buf_printf(t->out, "%s%s%s", t->in->color ? colors[e->verdict] : "", words[e->verdict], t->in->color ? "\033[m" : "");
+	buf_printf(t->out, "%s%s%s", t->in->color ? colors[e->verdict] : "", verdict_word(e->verdict), t->in->color ? "\033[m" : "");
 	size_t certain = certain_ranks(t);
 	if (e->verdict == VERDICT_NO_RANKING) {
 		write_reason_of_no_ranking(t);
@@ -151,13 +165,13 @@ static void write_verdict(struct text *t)
 		}
 		write_swaps(t, certain);
 	} else if (certain == 0) {
-		buf_string(t->out, ". No firm order in these ");
-		text_seconds(t->out, t->report->seconds);
+		buf_string(t->out, ". No firm order in ");
+		write_these(t);
 	} else {
 		buf_string(t->out, ". ");
 		write_certain(t->out, certain);
-		buf_string(t->out, certain == 1 ? " holds for these " : " hold for these ");
-		text_seconds(t->out, t->report->seconds);
+		buf_string(t->out, certain == 1 ? " holds for " : " hold for ");
+		write_these(t);
 		buf_string(t->out, "; below that, no firm order");
 	}
 	buf_byte(t->out, '\n');
@@ -361,6 +375,7 @@ static void write_notes(struct text *t)
 		case CAVEAT_SHORT_TASKS:
 		case CAVEAT_TIED_LOSS:
 		case CAVEAT_OTHER:
+		case CAVEAT_UNKNOWN_LOSS:
 			write_wrapped(t, "note", c->text);
 			break;
 		default: // said in its own line
@@ -396,8 +411,8 @@ static void write_range(struct text *t)
 	bool few = any_shown(t, ROW_FEW | ROW_RUN_ONLY, false), firm = any_shown(t, ROW_FEW | ROW_RUN_ONLY, true);
 	head(t, "range");
 	if (!firm) {
-		buf_printf(t->out, "%s %% in these ", what);
-		text_seconds(t->out, seconds);
+		buf_printf(t->out, "%s %% in ", what);
+		write_these(t);
 		buf_string(t->out, e->is_lossy ? ", whatever the lost samples were\n" : "\n");
 	} else if (t->report->options.simultaneous) {
 		buf_printf(t->out, "where %s %% would be in a long recording of this load%s,\n          for all %zu functions at once, ", what,
@@ -421,7 +436,8 @@ static void write_range(struct text *t)
 		text_seconds(t->out, seconds);
 		buf_string(t->out, firm ? ": this run's range\n" : " would look\n");
 	} else if (few) {
-		buf_printf(t->out, "~         run only: fewer than 100 samples\n");
+		buf_string(t->out, e->source->counts_by_weight ? "~         no times: how far another recording may differ cannot be said\n"
+		           : "~         run only: fewer than 100 samples\n");
 	}
 	if (any_shown(t, ROW_TREND, false))
 		buf_string(t->out, "^         share drifts during the recording; interval is a lower bound\n");

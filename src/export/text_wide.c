@@ -37,9 +37,8 @@ static void write_title(struct text *t)
 static void write_denominator(struct text *t)
 {
 	const struct report_event *e = t->event;
-	static const char *const words[] = { "sound", "CARE", "NO RANKING" };
 	head(t, "verdict");
-	buf_string(t->out, words[e->verdict]);
+	buf_string(t->out, verdict_word(e->verdict));
 	for (size_t i = 0; i < e->caveats.count; i++) {
 		const char *text = e->caveats.data[i].text;
 		bool repeats = strncmp(text, "no ranking: ", 12) == 0; // the word stands there
@@ -69,10 +68,14 @@ static void write_samples(struct text *t)
 	head(t, "samples");
 	text_count(t->out, e->taken);
 	buf_string(t->out, " kept   ");
-	text_count(t->out, e->lost);
-	buf_string(t->out, " lost (");
-	text_loss_percent(t->out, e->lost_share);
-	buf_string(t->out, ")   ");
+	if (e->is_loss_known) {
+		text_count(t->out, e->lost);
+		buf_string(t->out, " lost (");
+		text_loss_percent(t->out, e->lost_share);
+		buf_string(t->out, ")   ");
+	} else {
+		buf_string(t->out, "lost: not known   ");
+	}
 	if (e->can_expect && e->expected > 0) {
 		buf_printf(t->out, "silent %s", e->silent < 0 ? "-" : "");
 		text_loss_percent(t->out, fabs(e->silent) / e->expected);

@@ -34,7 +34,7 @@ static void write_header(const struct report *r, struct buf *out)
 		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 			buf_printf(out, "\t%s.%s", i == 0 ? "self" : "total", names[n]);
 	}
-	buf_string(out, "\tflags\n");
+	buf_string(out, "\tflags\tsamples.taken\tsamples.lost\tsamples.silent\tstacks.truncated\tstacks.failed\tstack_ends.guessed\tstack_ends\tverdict\n");
 }
 
 // What was not measured is -1 in the model and an empty cell here.
@@ -56,6 +56,27 @@ static void write_measure(const struct row_measure *m, struct buf *out)
 	number_or_empty(out, m->tied_q);
 }
 
+// What became of the event's samples, alike in each of its rows: the format has no other place.
+static void write_event(const struct report_event *e, struct buf *out)
+{
+	buf_printf(out, "\t%.17g\t", e->taken);
+	if (e->is_loss_known)
+		buf_printf(out, "%.17g", e->lost);
+	buf_byte(out, '\t');
+	if (e->can_expect)
+		buf_printf(out, "%.17g", e->silent);
+	buf_printf(out, "\t%llu\t%llu\t%llu\t", (unsigned long long)e->stacks_truncated, (unsigned long long)e->stacks_failed,
+	           (unsigned long long)e->stacks_guessed);
+	const char *separator = "";
+	for (size_t i = 0; i < UNWIND_END_COUNT; i++) {
+		if (e->ends[i] == 0)
+			continue;
+		buf_printf(out, "%s%s=%llu", separator, unwind_end_name((enum unwind_end)i), (unsigned long long)e->ends[i]);
+		separator = ",";
+	}
+	buf_printf(out, "\t%s", verdict_name(e->verdict));
+}
+
 static void write_row(const struct report *r, const struct report_event *e, const struct report_row *row, struct buf *out)
 {
 	static const char *const flags[] = { "few", "trend", "aliasing", "tied_loss", "run_only" };
@@ -73,6 +94,7 @@ static void write_row(const struct report *r, const struct report_event *e, cons
 			buf_printf(out, "%s%s", separator, flags[i]);
 			separator = ",";
 		}
+	write_event(e, out);
 	buf_byte(out, '\n');
 }
 

@@ -264,7 +264,8 @@ static void caveat(struct text_reader *t, enum text_kind kind)
 	struct buf text = { 0 };
 	buf_string(&text, kind == TEXT_FOLDED ? "read from folded stacks: no times, and what was lost is not known"
 	                                      : "read from perf script's text: what was lost, and whether stacks are whole, is not known");
-	vec_push(&p->meta.caveats, intern_string(&p->names, buf_text(&text)));
+	p->meta.unknown_loss = intern_string(&p->names, buf_text(&text));
+	vec_push(&p->meta.caveats, p->meta.unknown_loss);
 	if (t->skipped > 0) {
 		buf_clear(&text);
 		buf_printf(&text, "%llu lines were not understood and skipped, the first is line %llu", (unsigned long long)t->skipped,

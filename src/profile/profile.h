@@ -59,7 +59,7 @@ struct profile_event {
 	uint32_t name;              // intern id
 	bool is_clock;              // weights are ns of CPU time
 	bool is_freq;               // sampled by frequency: periods vary
-	bool counts_by_weight;      // a row of `samples` stands for as many samples as its weight: stacks that were counted elsewhere
+	bool counts_by_weight;      // a row of `samples` stands for as many samples as its weight: stacks that were counted elsewhere, without times
 	uint64_t period;            // fixed period (ns for clocks), or the frequency's nominal one
 	uint64_t frequency;
 	bool excludes_user, excludes_kernel, excludes_idle;
@@ -86,6 +86,7 @@ struct profile_meta { // intern ids; 0 unknown
 	bool cut_off;
 	VEC(uint32_t) decisions; // sentences of the recorder: what was got and what was not
 	VEC(uint32_t) caveats;   // sentences of the loader
+	uint32_t unknown_loss;   // the one of them that says that what was lost is not known: text of other tools; 0: none
 };
 
 struct profile {

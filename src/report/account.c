@@ -65,6 +65,7 @@ static void count_what_was_due(struct build *b)
 	const struct tally *t = &b->tally;
 	event->taken = (double)t->samples - (b->options->idle ? (double)t->idle_samples : 0);
 	event->is_accounted = e->is_accounted;
+	event->is_loss_known = b->profile->meta.unknown_loss == 0;
 	event->idle = (double)t->idle_samples;
 	if (event->is_filtered) {
 		event->lost = build_located_loss(b);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/vec.h"
 #include "profile/profile.h"
@@ -82,10 +83,11 @@ enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
 enum caveat_code {
 	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
 	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
-	CAVEAT_TIED_LOSS,
+	CAVEAT_TIED_LOSS, CAVEAT_UNKNOWN_LOSS,
 };
 const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
 const char *verdict_name(enum verdict verdict); // "sound", "care", "no_ranking"
+const char *verdict_word(enum verdict verdict); // for people: "sound", "CARE", "NO RANKING"
 struct report_caveat { enum caveat_code code; const char *text; double value; bool is_care; }; // is_care: makes the verdict CARE
 
 // Two combs held against each other; is_tested false: there is but one.
@@ -96,6 +98,7 @@ struct report_event {
 	const struct profile_event *source;
 	double taken, idle, others, lost, silent, expected;
 	bool can_expect, is_accounted;
+	bool is_loss_known;           // false: text of other tools, which says nothing of it
 	double lost_share;            // lost / (lost + taken)
 	double worst_second_share;
 	uint64_t worst_second_at;     // seconds from the start
@@ -139,6 +142,12 @@ struct report {
 	enum verdict verdict;          // the worst of the events
 	bool weighted;
 };
+
+// The verdict and what makes it so, in a line: "CARE: lost 40 samples (3.0%); …". Nothing where it is sound.
+void report_verdict(const struct report_event *event, struct buf *out);
+// The same of the samples alone, whatever is made of them: lost, silent, dropped, stacks cut, a shared counter. Not what the loader
+// had to say of the input (meta.caveats) or what concerns rows. Nothing where none of these makes CARE.
+void report_verdict_of_samples(const struct report_event *event, struct buf *out);
 
 struct report_options report_defaults(void);
 // Whole model of `profile`; STATUS_USAGE for filters that make no sense. Strings live in the arena or the profile.

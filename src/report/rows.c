@@ -63,7 +63,7 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 	m->visits_outside = count->runs + b->tally.threads - count->starts - count->ends;
 	m->run = clopper_pearson(m->samples, n, conf);
 	m->deff = 1;
-	if (n < MIN_SAMPLES_FOR_WORKLOAD) {
+	if (n < MIN_SAMPLES_FOR_WORKLOAD || event->source->counts_by_weight) { // counts without times: neither blocks nor visits
 		m->flags |= ROW_RUN_ONLY;
 		m->workload = m->run;
 	} else {

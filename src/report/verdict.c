@@ -12,13 +12,48 @@ enum { FIRST_ROWS = 5, MIN_SAMPLES = 100 };
 const char *caveat_name(enum caveat_code code)
 {
 	static const char *const names[] = { "lost", "silent", "truncated", "unresolved", "multiplexed", "few_samples", "throttled", "cut_off",
-		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss" };
+		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss", "unknown_loss" };
 	return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "other";
 }
 
 const char *verdict_name(enum verdict verdict)
 {
 	return verdict == VERDICT_SOUND ? "sound" : verdict == VERDICT_CARE ? "care" : "no_ranking";
+}
+
+const char *verdict_word(enum verdict verdict)
+{
+	return verdict == VERDICT_SOUND ? "sound" : verdict == VERDICT_CARE ? "CARE" : "NO RANKING";
+}
+
+static void write_verdict(const struct report_event *e, unsigned codes, struct buf *out)
+{
+	const char *separator = ": ";
+	buf_string(out, verdict_word(e->verdict));
+	for (size_t i = 0; i < e->caveats.count; i++) {
+		const struct report_caveat *c = &e->caveats.data[i];
+		if ((codes & 1u << c->code) == 0 || (!c->is_care && e->verdict == VERDICT_CARE))
+			continue;
+		buf_printf(out, "%s%s", separator, c->text);
+		separator = "; ";
+	}
+}
+
+void report_verdict(const struct report_event *event, struct buf *out)
+{
+	if (event->verdict != VERDICT_SOUND)
+		write_verdict(event, ~0u, out);
+}
+
+void report_verdict_of_samples(const struct report_event *event, struct buf *out)
+{
+	static const unsigned own = 1u << CAVEAT_LOST | 1u << CAVEAT_SILENT | 1u << CAVEAT_DROPPED | 1u << CAVEAT_TRUNCATED
+		| 1u << CAVEAT_MULTIPLEXED;
+	bool has_any = false;
+	for (size_t i = 0; i < event->caveats.count; i++)
+		has_any |= event->caveats.data[i].is_care && (own & 1u << event->caveats.data[i].code) != 0;
+	if (has_any)
+		write_verdict(event, own | 1u << CAVEAT_FEW_SAMPLES | 1u << CAVEAT_THROTTLED, out);
 }
 
 static void add(struct build *b, enum caveat_code code, double value, enum verdict at_least, const char *text)
@@ -170,9 +205,11 @@ static void judge_recording(struct build *b)
 	if (e->source->is_clock && e->source->period > 0 && e->source->comb_periods[0] == 0 && resonates((double)e->source->period / 1e6))
 		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND,
 		    "period is a simple multiple of 1 ms: locked loops are mis-measured");
-	for (size_t i = 0; is_first && i < meta->caveats.count; i++) {
+	for (size_t i = 0; i < meta->caveats.count; i++) {
 		const char *text = profile_text(b->profile, meta->caveats.data[i]);
-		if (strcmp(text, "recording was cut off") != 0)
+		if (meta->caveats.data[i] == meta->unknown_loss) // of every event: none of them can be called sound
+			ADD(b, CAVEAT_UNKNOWN_LOSS, 1, e->source->is_sampling ? VERDICT_CARE : VERDICT_SOUND, "%s", text);
+		else if (is_first && strcmp(text, "recording was cut off") != 0)
 			ADD(b, strstr(text, "salvage") != NULL ? CAVEAT_SALVAGED : CAVEAT_OTHER, 1, VERDICT_SOUND, "%s", text);
 	}
 }

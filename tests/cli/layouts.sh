@@ -1,0 +1,58 @@
+#!/bin/bash
+# Every layout of perf.data, from recordings that a program of its own writes (tests/fixtures/recordings.py): the same samples in each. And files
+# that claim gigabytes: refused or read, in little memory.
+. "$(dirname "$0")/tap.sh"
+if ! python3 "$fixtures/recordings.py" "$work/r" 2>"$work/err"; then
+	cat "$work/err" >&2
+	exit 1
+fi
+cd "$work/r" || exit 1
+folded() { "$perfsample" fold -q --addrs --tid "$@"; }
+wanted='app-4242/4242;[unwind failed];[app] <2005>;[app] <1000> 6'
+reference=$(folded -i file.data)
+is "$(head -1 <<<"$reference")" "$wanted" "file: stacks as they were written"
+is "$(awk '{ n += $NF } END { print n }' <<<"$reference")" 60 "file: all samples"
+for kind in v1:"version 1" big:"big-endian" pipe:"pipe layout" big-pipe:"big-endian pipe layout" zstd:"COMPRESSED records" zstd2:"COMPRESSED2 records" \
+	folder:"a folder of several files"; do
+	file=${kind%%:*}.data
+	is "$(folded -i "$file")" "$reference" "${kind#*:}: the same samples"
+	is "$("$perfsample" script -q -F comm,tid,cpu,time,period,event,ip -i "$file" | sha256sum)" \
+		"$("$perfsample" script -q -F comm,tid,cpu,time,period,event,ip -i file.data | sha256sum)" "and of the same times, CPUs and periods"
+	ps report --format json -i "$file"
+	like "$out" '"host":"db-3"' "and what the header says"
+	[ -d "$file" ] && continue
+	is "$(folded -i - <"$file")" "$reference" "from standard input"
+	# The name of a pipe's reader is not that of a file: nothing can be sought.
+	is "$(cat "$file" | folded -i -)" "$reference" "from a pipe"
+	"$perfsample" inject -q -i "$file" -o "$work/copy.data"
+	is "$(folded -i "$work/copy.data")" "$reference" "through inject"
+done
+is "$(cat file.data | folded -i -)" "$reference" "file layout from a pipe"
+if command -v perf >/dev/null; then # perf 6.1 does not know COMPRESSED2
+	for file in file v1 big pipe big-pipe zstd folder; do
+		is "$(perf script -i $file.data -F comm,time,ip 2>/dev/null | grep -c '^app')" 60 "$file: perf reads as many"
+	done
+else
+	skip "perf is not installed" "perf reads them too"
+fi
+
+# 64 MB for the program itself and its libraries, which the files, all below 20 kB, do not add to. A window of zstd is the exception.
+case $(nm -D "$perfsample" 2>/dev/null) in
+*__asan_* | *__tsan_*) skip "a sanitizer reserves terabytes" "files that claim gigabytes, within 64 MB" ;;
+*)
+	for file in huge/*.data; do
+		limit=65536
+		[ "$file" = huge/window.data ] && limit=$((65536 + 140000))
+		status=0
+		(ulimit -v $limit && exec timeout 10 "$perfsample" report --jobs 1 -i "$file") >"$work/out" 2>"$work/err" || status=$?
+		[ $status -eq 0 ] || { [ $status -eq 4 ] && grep -q -F "$file: " "$work/err"; }
+		ok $? "$file: status $status within $limit kB$([ $status -eq 0 ] || echo ", $(sed 's/^[^:]*: [^:]*: //; s/#/no./g' "$work/err" | head -1 | cut -c1-120)")" ||
+			head -3 "$work/err" | sed 's/^/# /'
+		(ulimit -v $limit && exec timeout 10 "$perfsample" fold -q --salvage -i "$file") >/dev/null 2>"$work/err"
+		status=$?
+		[ $status -eq 0 ] || [ $status -eq 4 ]
+		ok $? "with --salvage: status $status"
+	done
+	;;
+esac
+done_testing
