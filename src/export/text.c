@@ -129,7 +129,7 @@ static void explain_workload(struct text *t, const struct row_measure *m)
 	buf_printf(t->out, "  %-14s%.1f of %.1f samples that are worth as much as independent ones; Clopper-Pearson on them\n", "",
 	           e->n > 0 ? m->samples * n_eff / e->n : 0, n_eff);
 	if ((m->flags & ROW_TREND) != 0)
-		buf_printf(t->out, "  %-14sshare drifts during the recording; interval is a lower bound\n", "");
+		buf_printf(t->out, "  %-14sshare drifts during the recording: the true range is wider\n", "");
 }
 
 static void explain_loss(struct text *t, const struct row_measure *m)

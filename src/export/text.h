@@ -37,6 +37,8 @@ uint64_t text_fewest_visits(const struct text *t);
 void text_time(struct buf *out, double seconds);
 // Escaped for a terminal; at most `columns` wide, the middle cut out ("…") where it is longer. Returns the columns written.
 size_t text_name(struct buf *out, const char *name, size_t columns);
+// The same of a function: parameters, template arguments and the type returned go first.
+size_t text_symbol(struct buf *out, const char *symbol, size_t columns);
 void text_pad(struct buf *out, size_t from_column, size_t to_column);
 
 // What the target is: "postgres[4242]", "postgres[4242] and 17 more", "all CPUs".

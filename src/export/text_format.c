@@ -234,7 +234,7 @@ static void write_symbol(struct text *t, const struct report_row *row, size_t le
 		buf_byte(&place, ')');
 	}
 	size_t taken = utf8_columns(buf_text(&place), place.size);
-	text_name(t->out, name, left > taken + 16 ? left - taken : 16);
+	text_symbol(t->out, name, left > taken + 16 ? left - taken : 16);
 	buf_add(t->out, place.data, place.size);
 	buf_release(&place);
 }
@@ -281,7 +281,7 @@ void text_calls(struct text *t, const struct report_row *row, size_t indent)
 		size_t at = indent + 2 * (c->depth < MAX_INDENT / 2 ? c->depth : MAX_INDENT / 2);
 		text_pad(t->out, 0, at);
 		buf_printf(t->out, "%5.1f  ", 100 * c->share);
-		text_name(t->out, c->name, t->width > at + 27 ? t->width - at - 7 : 20);
+		text_symbol(t->out, c->name, t->width > at + 27 ? t->width - at - 7 : 20);
 		buf_byte(t->out, '\n');
 	}
 }
@@ -302,7 +302,7 @@ void text_rank(const struct text *t, const struct report_row *row, char *out, si
 		snprintf(out, size, "-");
 	else if (row->rank_lo == row->rank_hi)
 		snprintf(out, size, "%u", row->rank_lo);
-	else if (row->rank_hi >= t->event->function_count && row->rank_lo > 1)
+	else if (row->rank_hi >= t->event->function_count && t->event->function_count > 9)
 		snprintf(out, size, "%u+", row->rank_lo);
 	else
 		snprintf(out, size, "%u-%u", row->rank_lo, row->rank_hi);

@@ -374,6 +374,7 @@ static void write_notes(struct text *t)
 		case CAVEAT_SALVAGED:
 		case CAVEAT_SHORT_TASKS:
 		case CAVEAT_TIED_LOSS:
+		case CAVEAT_MASKED:
 		case CAVEAT_OTHER:
 		case CAVEAT_UNKNOWN_LOSS:
 			write_wrapped(t, "note", c->text);
@@ -440,7 +441,7 @@ static void write_range(struct text *t)
 		           : "~         run only: fewer than 100 samples\n");
 	}
 	if (any_shown(t, ROW_TREND, false))
-		buf_string(t->out, "^         share drifts during the recording; interval is a lower bound\n");
+		buf_string(t->out, "^         share drifts during the recording: the true range is wider\n");
 	if (any_shown(t, ROW_ALIASING, false))
 		buf_string(t->out, "!         aliasing suspected\n");
 	if (any_shown(t, ROW_TIED_LOSS, false))
@@ -508,14 +509,22 @@ static void write_other(struct text *t, size_t rank_columns, bool marked)
 		buf_printf(t->out, "%*s", SHARE_WIDTH, "");
 	else
 		buf_printf(t->out, "%*.1f", SHARE_WIDTH, 100 * sum);
-	buf_printf(t->out, "%*s", 2 + RANGE_WIDTH + marked + 2 + TOTAL_WIDTH + 2, "");
-	text_count(t->out, (double)hidden);
-	buf_printf(t->out, hidden == 1 ? " function" : " functions");
+	struct buf line = { 0 };
+	double largest = text_largest_hidden(t, e->is_lossy);
+	text_count(&line, (double)hidden);
+	buf_string(&line, hidden == 1 ? " function" : " functions");
 	if (e->is_lossy)
-		buf_printf(t->out, "; any one could be up to %.1f%%\n", ceil_to(100 * text_largest_hidden(t, true), 1));
+		buf_printf(&line, "; any one could be up to %.1f%%", ceil_to(100 * largest, 1));
 	else
-		buf_printf(t->out, "%s %.*f%% or less (--top %zu)\n", hidden == 1 ? "," : ", each", decimals_of(text_largest_hidden(t, false)),
-		           ceil_to(100 * text_largest_hidden(t, false), decimals_of(text_largest_hidden(t, false))), t->shown + 10);
+		buf_printf(&line, "%s %.*f%% or less (--top %zu)", hidden == 1 ? "," : ", each", decimals_of(largest), ceil_to(100 * largest, decimals_of(largest)),
+		           t->shown + 10);
+	// Below the names; further left where it would not fit.
+	size_t at = rank_columns + 2 + SHARE_WIDTH, wanted = at + 2 + RANGE_WIDTH + marked + 2 + TOTAL_WIDTH + 2;
+	size_t room = t->width > line.size ? t->width - line.size : 0;
+	text_pad(t->out, at, wanted <= room ? wanted : room > at + 2 ? room : at + 2);
+	buf_add(t->out, line.data, line.size);
+	buf_byte(t->out, '\n');
+	buf_release(&line);
 }
 
 static void write_table(struct text *t)
@@ -545,13 +554,13 @@ static bool write_longer(struct text *t)
 		double factor = x->share > y->share ? samples_to_separate(x->share, y->share, level, 0.8) * fmax(x->deff, y->deff) / e->n : INFINITY;
 		if (factor < 1)
 			continue;
-		double seconds = factor * t->report->seconds;
+		double times = fmax(2, ceil(factor)), seconds = times * t->report->seconds;
 		buf_printf(t->out, "to tell %zu from %zu: ", i + 1, i + 2);
 		if (seconds > 86400) {
 			buf_string(t->out, "not even a day's recording is enough.");
 		} else {
-			buf_printf(t->out, "record %.0f times longer (", fmax(2, ceil(factor)));
-			text_time(t->out, fmax(seconds, 2 * t->report->seconds));
+			buf_printf(t->out, "record %.0f times longer (", times);
+			text_time(t->out, seconds);
 			buf_string(t->out, ").");
 		}
 		return true;
@@ -578,6 +587,8 @@ static void write_next_of_care(struct text *t)
 		buf_string(&line, line.size > 0 ? "Better: record " : "record ");
 		text_time(&line, factor * seconds);
 		buf_string(&line, " or more");
+		if (strcmp(profile_text(t->report->profile, t->report->profile->meta.target_kind), "command") == 0)
+			buf_string(&line, ", or a command that ends sooner several times: record --repeat 5");
 	}
 	if (loses)
 		buf_string(&line, few ? ", as root (real-time priority loses less). " : "Record as root (real-time priority loses less). ");
@@ -588,6 +599,8 @@ static void write_next_of_care(struct text *t)
 		buf_string(&line, "64 KB is the kernel's limit. ");
 	else if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed)
 		buf_string(&line, "Larger stack copies: --call-graph dwarf,65528. ");
+	if (e->unresolved_share > 0.05)
+		buf_string(&line, "What has no name, and why: report --missing. ");
 	if (line.size == 0) {
 		buf_release(&line);
 		return;

@@ -166,7 +166,7 @@ static void write_rows_rule(struct text *t)
 		buf_printf(t->out, "each interval %g%% on its own; about 1 row in %.0f misses.  all rows at once: within +-%.2f pp\n", conf,
 	           100 / fmax(0.01, 100 - conf), ceil_to(100 * e->simultaneous_half_width, 2));
 	head(t, "smallest");
-	buf_printf(t->out, "a function with share >= %.4f%% had a %g%% chance to appear;  not listed means <= %.4f%%\n\n", 100 * e->smallest_seen, conf,
+	buf_printf(t->out, "a function with share >= %.4f%% had a %g%% chance to appear;  one that did not is <= %.4f%%\n\n", 100 * e->smallest_seen, conf,
 	           ceil_to(100 * e->largest_unseen, 4));
 }
 
@@ -254,7 +254,7 @@ static void write_marks(struct text *t)
 	if ((flags & ROW_FEW) != 0)
 		buf_printf(t->out, " ~ too few visits (%llu): record longer or repeat runs\n", (unsigned long long)text_fewest_visits(t));
 	if ((flags & ROW_TREND) != 0)
-		buf_string(t->out, " ^ share drifts during the recording; interval is a lower bound\n");
+		buf_string(t->out, " ^ share drifts during the recording: the true range is wider\n");
 	if ((flags & ROW_ALIASING) != 0)
 		buf_string(t->out, " ! aliasing suspected\n");
 	if (t->shown == 0)

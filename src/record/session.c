@@ -385,6 +385,13 @@ static uint64_t target_cpu_ns(const struct session *session)
 	return running > apart ? running - apart : 0;
 }
 
+// Those of the target at the start, or all that were seen to run.
+static uint32_t facts_threads(const struct session *session)
+{
+	uint32_t seen = (uint32_t)session->drain.threads.count;
+	return seen > session->target.threads ? seen : session->target.threads;
+}
+
 struct session_facts session_facts(const struct session *session)
 {
 	struct session_facts facts = {
@@ -394,11 +401,9 @@ struct session_facts session_facts(const struct session *session)
 		.end_ns = session->end_ns, .start_wall_ns = session->start_wall_ns, .has_command = session->target.has_child,
 		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
 		.path = writer_path(session->writer), .bytes = writer_bytes(session->writer),
-		.threads = (uint32_t)session->drain.threads.count, .processes = (uint32_t)session->drain.pids.count,
+		.threads = facts_threads(session), .processes = (uint32_t)session->drain.pids.count,
 		.target_cpu_ns = target_cpu_ns(session), .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
 	};
-	if (facts.threads < session->target.threads)
-		facts.threads = session->target.threads;
 	if (session->target.has_child && session->target.child.exited)
 		facts.command_status = child_exit_status(&session->target.child);
 	return facts;
@@ -437,7 +442,7 @@ static void add_meta(struct session *session, struct names *names)
 	names_meta(names, "target.kind", "%s", target_kind_name(session->target.kind));
 	names_meta(names, "target.ids", "%s", buf_text(&ids));
 	names_meta(names, "target.comm", "%s", session->target.comm);
-	names_meta(names, "target.threads", "%zu", session->drain.threads.count);
+	names_meta(names, "target.threads", "%u", facts_threads(session));
 	names_meta(names, "record.stack_bytes", "%u", session_facts(session).stack_bytes);
 	names_meta(names, "scope", "%s", event_scope_text(session->target.events.scope));
 	for (size_t i = 0; i < session->decisions.items.count; i++) {

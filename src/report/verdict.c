@@ -6,13 +6,13 @@
 #include "report/build.h"
 
 static const double NO_RANKING_LOSS = 0.10, SILENT_CARE = 0.01, CUT_CARE = 0.05, CUT_SAID = 0.01, UNRESOLVED_CARE = 0.05;
-static const double MULTIPLEXED_CARE = 0.9, MULTIPLEXED_REFUSED = 0.25, LOSS_SAID = 0.001;
+static const double MULTIPLEXED_CARE = 0.9, MULTIPLEXED_REFUSED = 0.25, LOSS_SAID = 0.001, MASKED_SAID = 0.05;
 enum { FIRST_ROWS = 5, MIN_SAMPLES = 100 };
 
 const char *caveat_name(enum caveat_code code)
 {
 	static const char *const names[] = { "lost", "silent", "truncated", "unresolved", "multiplexed", "few_samples", "throttled", "cut_off",
-		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss", "unknown_loss" };
+		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss", "unknown_loss", "masked" };
 	return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "other";
 }
 
@@ -157,6 +157,38 @@ static void judge_ties(struct build *b, enum verdict at_least)
 	ADD(b, CAVEAT_TIED_LOSS, b->event->tied_q, at_least, "loss is tied to %s: naive share biased, use worst case", name);
 }
 
+// A timer's interrupt waits while interrupts are off and then samples whoever switches them on: what ran before is charged to these (and inlined copies of
+// local_irq_enable() cannot be told by name).
+static bool switches_interrupts_on(const char *function)
+{
+	static const char *const names[] = { "_raw_spin_unlock_irq", "_raw_write_unlock_irq", "_raw_read_unlock_irq", "finish_task_switch", "irqentry_exit",
+		"exit_to_user_mode", "syscall_exit_to_user_mode", "handle_softirqs", "__do_softirq" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strncmp(function, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+static void judge_masked(struct build *b)
+{
+	const char *largest = NULL;
+	double share = 0, most = 0;
+	for (size_t i = 0; b->event->source->is_clock && i < b->event->rows.count; i++) {
+		const struct report_row *row = &b->event->rows.data[i];
+		const char *name = row->keys[KEY_SYMBOL];
+		if (!row->is_kernel || name == NULL || !switches_interrupts_on(name))
+			continue;
+		share += row->self.share;
+		if (row->self.share > most) {
+			most = row->self.share;
+			largest = name;
+		}
+	}
+	if (share >= MASKED_SAID)
+		ADD(b, CAVEAT_MASKED, share, VERDICT_SOUND, "%s of the samples are where the kernel switches interrupts on again (%s and the like): a timer charges "
+		    "them with what ran before, while they were off", percent(b, share), largest);
+}
+
 static void judge_rows(struct build *b)
 {
 	const struct row_measure *first[FIRST_ROWS] = { NULL };
@@ -173,7 +205,7 @@ static void judge_rows(struct build *b)
 	if ((flags & ROW_FEW) != 0)
 		ADD(b, CAVEAT_FEW_VISITS, (double)visits, VERDICT_CARE, "too few visits (%llu)", (unsigned long long)visits);
 	if ((flags & ROW_TREND) != 0)
-		ADD(b, CAVEAT_TREND, 0, VERDICT_CARE, "share drifts during the recording; interval is a lower bound");
+		ADD(b, CAVEAT_TREND, 0, VERDICT_CARE, "share drifts during the recording: its true range is wider");
 	const struct report_aliasing *a = &b->event->aliasing;
 	if (a->is_suspected)
 		ADD(b, CAVEAT_RESONANCE, a->p, VERDICT_CARE, "aliasing suspected: two combs of %.0f and %.0f samples differ (chi2 p = %.1g)", a->samples[0],
@@ -221,6 +253,7 @@ void judge_event(struct build *b)
 		judge_loss(b);
 		judge_samples(b);
 		judge_rows(b);
+		judge_masked(b);
 	}
 	judge_recording(b);
 }

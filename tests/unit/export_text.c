@@ -271,7 +271,7 @@ static void test_refusal_words(void)
 		syn_sample(&p, i * 0.002, fmod(i * 0.002, 4) > 3.5 ? b : uniform() < i * 0.002 / 40 ? c : a, 1);
 	syn_account(&p, 0, 0);
 	ok(says(&p, options, wide, "~ too few visits (5): record longer or repeat runs") && says(&p, options, narrow, "too few visits (5)"), "too few visits (v)");
-	ok(says(&p, options, wide, "^ share drifts during the recording; interval is a lower bound") && says(&p, options, narrow, "share drifts"), "share drifts");
+	ok(says(&p, options, wide, "^ share drifts during the recording: the true range is wider") && says(&p, options, narrow, "share drifts"), "share drifts");
 	options.simultaneous = true;
 	ok(says(&p, options, wide, "all 3 intervals hold together, 95%") && says(&p, options, narrow, "for all 3 functions at once"), "--simultaneous says what it is");
 	options.simultaneous = false;
@@ -337,6 +337,53 @@ static void test_idle_and_names(void)
 	buf_release(&out);
 }
 
+// A timer's samples of code with interrupts off land where they are switched on: said when that is a twentieth of all.
+static void test_masked(void)
+{
+	for (int at = 0; at < 2; at++) {
+		struct share shares[] = { { "_raw_spin_unlock_irqrestore", "[kernel]", at == 0 ? 0.08 : 0.03 }, { "finish_task_switch.isra.0", "[kernel]", 0.01 },
+			{ "_raw_spin_unlock_irqrestore_of_mine", "app", 0.5 } };
+		struct report_options options = report_defaults();
+		struct profile p;
+		syn_init(&p, 20);
+		draw(&p, shares, 3, 40, 20000, 20);
+		syn_account(&p, 0, 0);
+		char *text = text_of(&p, options, (struct export_input){ 0 });
+		bool said = text != NULL && strstr(text, "switches interrupts on") != NULL && strstr(text, "(_raw_spin_unlock_irqrestore and") != NULL;
+		ok(said == (at == 0), "9%% of the samples where interrupts are switched on: said; 4%%: not");
+		free(text);
+		profile_release(&p);
+	}
+}
+
+// Names of C++ functions in few columns.
+static void test_symbols(void)
+{
+	static const struct { const char *name; size_t columns; const char *shown; } cases[] = {
+		{ "main", 16, "main" },
+		{ "a_long_function_of_c_that_has_no_parameters", 16, "a_long_f…ameters" },
+		{ "ns::parse(std::vector<int>&, char const*)", 60, "ns::parse(std::vector<int>&, char const*)" },
+		{ "ns::parse(std::vector<int>&, char const*)", 16, "ns::parse(…)" },
+		{ "ns::Parser<unsigned char>::next(int) const", 30, "ns::Parser<…>::next(…) const" },
+		{ "std::pair<int, char> ns::Parser<std::vector<int> >::next<true>(int, int)", 30, "ns::Parser<…>::next<…>(…)" },
+		{ "(anonymous namespace)::walk(tree_node*, unsigned int)", 30, "(anonymous namespace)::walk(…)" },
+		{ "ns::Set::operator()(ns::Key const&) const", 30, "ns::Set::operator()(…) const" },
+		{ "bool ns::operator< <int>(ns::Set<int> const&, ns::Set<int> const&)", 30, "bool ns::operator< <int>(…)" },
+		{ "ns::Set<int>::operator->(ns::Set<int> const&, int)", 26, "ns::Set<…>::operator->(…)" },
+		{ "ns::Value<unsigned char>::read(char const*) [clone .isra.0]", 30, "ns::Value<…>::read(…).isra.0" },
+		{ "<alloc::vec::Vec<T> as core::ops::Drop>::drop", 20, "<alloc::ve…op>::drop" },
+		{ "broken<(", 6, "bro…<(" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf out = { 0 };
+		size_t columns = text_symbol(&out, cases[i].name, cases[i].columns);
+		ok(strcmp(buf_text(&out), cases[i].shown) == 0 && columns <= cases[i].columns, "%s in %zu columns: %s", cases[i].name, cases[i].columns, cases[i].shown);
+		if (strcmp(buf_text(&out), cases[i].shown) != 0)
+			diag("%s", buf_text(&out));
+		buf_release(&out);
+	}
+}
+
 int main(void)
 {
 	test_clean();
@@ -344,5 +391,7 @@ int main(void)
 	test_refusals();
 	test_refusal_words();
 	test_idle_and_names();
+	test_masked();
+	test_symbols();
 	return tap_done();
 }
