@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { UNWIND_REGISTERS = 33 }; // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33)
-enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24 };
+enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_JUMP_BYTES = 64 };
 
 // Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
 struct unwind_sigframe {
@@ -34,6 +34,9 @@ struct unwind_arch {
 	bool (*is_call)(const uint8_t *end, size_t size, int64_t *distance);
 	// The bytes at an address: a stub that jumps on through a table, as in a PLT?
 	bool (*is_stub)(const uint8_t *code, size_t size);
+	// The UNWIND_JUMP_BYTES bytes at a function: does it set up no frame, and seem to jump on to another function? Bytes are not decoded.
+	// NULL: not asked, as the link register keeps addresses of calls long past.
+	bool (*jumps_on)(const uint8_t *code, size_t size);
 	// The bytes at an address: the `sigreturn` trampoline?
 	bool (*is_sigreturn)(const uint8_t *code, size_t size);
 	// Among the bytes from one address to another: does a function end there? What stands behind is another one then. Bytes are not

@@ -49,6 +49,28 @@ static inline bool x86_is_stub(const uint8_t *code, size_t size)
 	return size >= 2 && code[0] == 0xff && (code[1] == 0x25 || code[1] == 0xa3);
 }
 
+// No push of the frame pointer first; a jmp through a register (ff e0 to e7), or a jmp or jcc to far above or anywhere below: V8's call builtins.
+static inline bool x86_jumps_on(const uint8_t *code, size_t size)
+{
+	enum { FUNCTION_BYTES = 1 << 16 };
+
+	if (size == 0 || code[0] == 0x55)
+		return false;
+	for (size_t i = 0; i + 6 <= size; i++) {
+		if (code[i] == 0xff && (code[i + 1] & 0xf8) == 0xe0)
+			return true;
+		bool is_jcc = code[i] == 0x0f && (code[i + 1] & 0xf0) == 0x80;
+		if (!is_jcc && code[i] != 0xe9)
+			continue;
+		int32_t relative;
+		memcpy(&relative, code + i + 1 + is_jcc, 4);
+		int64_t to = (int64_t)i + 5 + is_jcc + relative;
+		if ((to < 0 && to > -(1 << 28)) || (to > FUNCTION_BYTES && to < 1 << 28))
+			return true;
+	}
+	return false;
+}
+
 // ret, hlt, ud2
 static inline bool x86_has_end(const uint8_t *code, size_t size)
 {

@@ -30,6 +30,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.fp_gives_sp = true,
 	.is_call = x86_is_call,
 	.is_stub = x86_is_stub,
+	.jumps_on = x86_jumps_on,
 	.is_sigreturn = is_sigreturn,
 	.has_end = x86_has_end,
 	.is_exit = x86_is_exit,

@@ -1,0 +1,107 @@
+// Code without CFI that has no frame of its own, or none yet, or none any more: who called it stands at sp, and the pair that the frame pointer
+// points at is the caller's. And code that has one, with addresses of calls long past lying about. As V8's builtins and its code made at run time are.
+#include "unwind/rule_table.h"
+
+#include <elf.h>
+
+#include "tests/compile.h"
+
+// Functions of 128 bytes each. The first calls the others, and has return addresses of every kind.
+static const char source[] =
+	".text\n.globl _start\n"
+	".balign 128\n_start: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n" // return addresses: 3, 9, 15, 21, 24
+	".balign 128\nleaf: push %rbp\nmov %rsp, %rbp\nnop\npop %rbp\nret\n"
+	".balign 128\njumper: test $1, %cl\njmp *%rcx\n"
+	".balign 128\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
+	".balign 128\n";
+
+enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, LEAF = 128, SIZE = 512 };
+enum { JIT = 0x500000, SP = 0x7000 };
+
+static struct unwind_map map_code(void *context, uint64_t addr)
+{
+	struct unwind_image *image = context;
+	uint64_t start = image->image->entry;
+
+	if (addr >= JIT && addr < JIT + SIZE)
+		return (struct unwind_map){ .start = JIT, .end = JIT + SIZE, .missing = UNWIND_NO_CFI };
+	if (addr < start || addr >= start + SIZE)
+		return (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+	return (struct unwind_map){ .start = start, .end = start + SIZE, .image = image };
+}
+
+// The stack from sp; the frame pointer points at word 4, whose pair's return address is `paired`. Answers the caller that is found.
+static struct frame caller(struct unwind_image *image, uint64_t pc, const uint64_t (*words)[3], uint64_t paired)
+{
+	uint64_t stack[8] = { (*words)[0], (*words)[1], (*words)[2], 0, SP + 48, paired, 0, 0 }, regs[3] = { SP + 32, SP, pc };
+	struct frame frames[8] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = 8 };
+	struct unwinder *unwinder = unwinder_new();
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
+		.generation = 1, .map = map_code, .map_context = image,
+	};
+
+	unwind_stack(unwinder, &input, &out);
+	unwinder_free(unwinder);
+	return frames[1];
+}
+
+struct check {
+	const char *what;
+	uint64_t pc, words[3], paired; // below SIZE: counted from the image's first function
+	bool at_sp;                    // where the caller is to be found
+};
+
+static const struct check checks[] = {
+	{ "before the frame is set up, both called indirectly", LEAF, { INDIRECT }, INDIRECT_TOO, true },
+	{ "the frame pointer just pushed", LEAF + 1, { SP + 32, INDIRECT }, INDIRECT_TOO, true },
+	{ "called directly", LEAF, { TO_LEAF }, INDIRECT_TOO, true },
+	{ "recursion: both called directly", LEAF, { TO_LEAF }, TO_LEAF, true },
+	{ "code made at run time, called by code that jumps on", JIT + 64, { TO_JUMPER }, INDIRECT_TOO, true },
+	{ "code made at run time, called by such code", JIT + 64, { JIT + 16 }, JIT + 32, true },
+	{ "its frame pointer just pushed", JIT + 65, { SP + 32, TO_JUMPER }, INDIRECT_TOO, true },
+	{ "a frame that a direct call to this function made", LEAF + 4, { INDIRECT }, TO_LEAF, false },
+	{ "a frame, and at sp what a call to another function left", LEAF + 4, { TO_OTHER }, INDIRECT_TOO, false },
+	{ "a frame, and what a call left further up", LEAF + 4, { 1, 2, INDIRECT }, INDIRECT_TOO, false },
+	{ "a frame of code made at run time, and what a call left further up", JIT + 64, { 1, 2, INDIRECT }, INDIRECT_TOO, false },
+	{ "a frame whose words are data", LEAF + 4, { 1, 2, 3 }, INDIRECT_TOO, false },
+};
+
+static uint64_t address(const struct unwind_image *image, uint64_t at)
+{
+	return at > 2 && at < SIZE ? image->image->entry + at : at;
+}
+
+static void run(struct unwind_image *image, const struct check *check)
+{
+	const uint64_t words[3] = { address(image, check->words[0]), address(image, check->words[1]), address(image, check->words[2]) };
+	uint64_t expected = check->at_sp ? words[words[0] == SP + 32] : address(image, check->paired);
+	struct frame found = caller(image, address(image, check->pc), &words, address(image, check->paired));
+
+	if (!ok(found.addr == expected && found.via == (check->at_sp ? VIA_LEAF_RULE : VIA_FP), "%s", check->what))
+		diag("found %#llx via %u", (unsigned long long)found.addr, found.via);
+}
+
+int main(void)
+{
+	struct image *image;
+	struct unwind_image *made = NULL;
+
+	scratch_make();
+	scratch_write("leaf.s", source);
+	if (!shell("test $(uname -m) = x86_64 && as -o leaf.o leaf.s 2>err && ld -o leaf leaf.o 2>>err")) {
+		skip("no assembler for it", "code without CFI");
+		return tap_done();
+	}
+	if (image_open_path(&image, scratch_path("leaf"), NULL)) {
+		unwind_image_new(&made, image, false, NULL);
+		image_release(image);
+	}
+	ok(made != NULL, "the program opens");
+	if (made != NULL)
+		for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
+			run(made, &checks[i]);
+	unwind_image_free(made);
+	return tap_done();
+}
