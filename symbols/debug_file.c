@@ -6,11 +6,13 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "symbols/damage.h"
 
 // Calls `visit` for each debug directory until it returns true.
 struct search {
 	const struct symbolizer_options *options;
 	const struct image *image;     // whose debug file is wanted, or NULL
+	const char *concerns;          // whom damage concerns, or NULL
 	const struct build_id *id;     // wanted; size 0: unknown
 	const char *link;              // file name from a debuglink, or NULL
 	uint32_t crc;
@@ -53,8 +55,13 @@ static bool crc_matches(const struct image *image, uint32_t wanted)
 static bool try_file(struct search *search, const char *path, bool by_link)
 {
 	struct image *image;
-	if (!image_open_path(&image, path, NULL))
+	struct damages *damages = search->options->damages;
+	struct err err = { 0 };
+	if (!image_open_path(&image, path, &err)) {
+		// Where a debug file should be, what is there was one.
+		damages_note_unopened(damages, path, search->concerns, true, &err);
 		return false;
+	}
 	bool good;
 	if (search->id->size > 0 && image->build_id.size > 0)
 		good = build_id_equal(search->id, &image->build_id);
@@ -62,6 +69,8 @@ static bool try_file(struct search *search, const char *path, bool by_link)
 		good = by_link && search->image != NULL && crc_matches(image, search->crc);
 	if (good && search->image != NULL && image->machine != search->image->machine)
 		good = false;
+	if (good || image->build_id.size == 0) // of none, it may have been the right one
+		damages_note_image(damages, image, search->concerns);
 	if (!good) {
 		search->is_wrong = true;
 		image_release(image);
@@ -136,7 +145,7 @@ static const char *read_debuglink(const struct image *image, struct buf *storage
 struct image *debug_file_find(const struct symbolizer_options *options, const struct image *image, bool *is_wrong)
 {
 	static const char *const suffixes[] = { ".debug", "/debug", NULL };
-	struct search search = { .options = options, .image = image, .id = &image->build_id, .suffixes = suffixes };
+	struct search search = { .options = options, .image = image, .concerns = image->path, .id = &image->build_id, .suffixes = suffixes };
 	struct buf storage = { 0 };
 	if (!for_each_directory(&search, try_build_id)) {
 		search.link = read_debuglink(image, &storage, &search.crc);
@@ -171,6 +180,7 @@ struct image *debug_file_find_alt(const struct symbolizer_options *options, cons
 			id->size = (uint8_t)size;
 			memcpy(id->bytes, b.at, size);
 			struct search search = { .options = options, .id = id, .suffixes = suffixes };
+			search.concerns = debug->path;
 			// Distributions name it absolutely (/usr/lib/debug/.dwz/…) or relative to the debug file.
 			const char *slash = strrchr(debug->path, '/');
 			int length = name[0] != '/' && slash != NULL ? (int)(slash - debug->path) + 1 : 0;

@@ -15,6 +15,7 @@ struct dwarf_files { // how further files are found; both give a reference or NU
 	struct image *(*alt)(void *context);                                                              // .gnu_debugaltlink
 	struct image *(*split)(void *context, const char *comp_dir, const char *name); // a .dwo file; with `name` NULL the .dwp package
 	void *context;
+	struct damages *damages; // where contradictions are told of (damage.h), or NULL
 };
 
 // NULL: the image has no .debug_info. Takes a reference to the image. `with_lines`: whether files and lines are wanted.

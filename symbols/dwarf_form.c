@@ -137,7 +137,7 @@ struct dwarf *dwarf_alternative(struct dwarf *dwarf)
 		dwarf->is_alt_tried = true;
 		struct image *image = dwarf->files.alt != NULL ? dwarf->files.alt(dwarf->files.context) : NULL;
 		if (image != NULL) {
-			struct dwarf_files none = { 0 };
+			struct dwarf_files none = { .damages = dwarf->files.damages };
 			dwarf->alt = dwarf_new(image, &none, false);
 			image_release(image);
 		}

@@ -213,18 +213,21 @@ static bool close_die(struct walk *w)
 	return true;
 }
 
-static void walk_dies(struct walk *w)
+// Where an entry is that cannot be read, nor what follows it (what was read holds); 0: none.
+static uint64_t walk_dies(struct walk *w)
 {
+	uint64_t die = 0;
 	while (bytes_left(&w->b) > 0 && !w->b.bad) {
-		uint64_t die = bytes_offset(&w->b), code = dwarf_uleb(&w->b);
+		die = bytes_offset(&w->b);
+		uint64_t code = dwarf_uleb(&w->b);
 		if (code == 0) {
 			if (!close_die(w))
-				return;
+				return 0;
 			continue;
 		}
 		const struct abbrev *entry = abbrev_find(w->unit->abbrevs, code);
 		if (entry == NULL)
-			return; // what follows cannot be read; what was read holds
+			return die;
 		if (entry->tag == DW_TAG_subprogram) {
 			w->depth += read_function(w, entry, die) ? 1 : 0;
 			continue;
@@ -235,13 +238,16 @@ static void walk_dies(struct walk *w)
 		dwarf_skip_attributes(w->unit, entry, &w->b);
 		w->depth += entry->has_children;
 	}
+	return w->b.bad ? die : 0;
 }
 
 static void walk_unit(struct dwarf_unit *unit, struct span_table *spans, struct span_table *nested)
 {
 	struct walk w = { .unit = unit, .out = unit->functions, .b = dwarf_unit_bytes(unit, unit->first_die), .spans = spans, .nested = nested,
 	                  .function_depth = NO_DEPTH, .outer = SPAN_NONE, .skips_types = is_c_family(unit->language) };
-	walk_dies(&w);
+	uint64_t bad_at = walk_dies(&w);
+	if (bad_at != 0)
+		dwarf_fault(unit->dwarf, DWARF_INFO, bad_at, "an entry by the abbreviations at %#llx, inside its unit", (unsigned long long)unit->abbrev_offset);
 }
 
 static const struct dwarf_functions *functions_of(struct dwarf_unit *unit)

@@ -194,6 +194,8 @@ static inline uint64_t dwarf_uleb(struct bytes *b)
 struct bytes dwarf_section(struct dwarf *dwarf, enum dwarf_section_id id);
 // Whether .debug_info is there up to `end`; decompresses as far as needed.
 bool dwarf_info_reaches(struct dwarf *dwarf, uint64_t end);
+// Tells of a contradiction at an offset in a section: "expected …".
+void dwarf_fault(struct dwarf *dwarf, enum dwarf_section_id id, uint64_t at, const char *expected, ...) __attribute__((format(printf, 4, 5)));
 void dwarf_sections_load(struct dwarf *dwarf); // those that units are read by, the supplementary file's among them: then threads may read
 void dwarf_sections_release(struct dwarf *dwarf);
 

@@ -307,8 +307,12 @@ static void read_lines(struct dwarf_unit *unit, struct dwarf_lines *out)
 		p.shape.offset_size = 8;
 	}
 	struct bytes b = bytes_sub(&section, length);
-	if (!b.bad && read_header(&p, &b))
+	bool good = !b.bad && read_header(&p, &b);
+	if (good)
 		run(&p, &b);
+	if (!good || b.bad)
+		dwarf_fault(unit->dwarf, DWARF_LINE, unit->line_offset, "a line table of version 2 to 5 inside the section, found version %u of %llu bytes",
+		            out->version, (unsigned long long)length);
 	span_finish(&out->by_addr);
 	if (out->rows.count > 0) {
 		out->rows.data = mem_resize(out->rows.data, out->rows.count, sizeof(out->rows.data[0]));

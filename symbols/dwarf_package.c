@@ -1,6 +1,8 @@
 // The index of a .dwp package (7.3.5.3; version 2 is GNU's, of before DWARF 5): which part of each section belongs to which split unit.
 #include <stdlib.h>
 
+#include "base/mem.h"
+#include "symbols/damage.h"
 #include "symbols/dwarf_internal.h"
 
 enum { ID_INFO = 1, ID_ABBREV = 3, ID_STR_OFFSETS = 6, ID_RNGLISTS = 8, COLUMNS_MOST = 16, UNITS_MOST = 4 << 20 };
@@ -63,6 +65,7 @@ void dwarf_package_read(struct dwarf *dwarf)
 {
 	struct buf storage = { 0 };
 	struct bytes b = index_section(dwarf->image, &storage);
+	b.bad = bytes_left(&b) > 0 && bytes_left(&b) < 16;
 	if (bytes_left(&b) >= 16) {
 		struct bytes peek = b;
 		uint32_t version = bytes_u16(&peek);
@@ -73,6 +76,13 @@ void dwarf_package_read(struct dwarf *dwarf)
 		uint32_t columns = bytes_u32(&b), units = bytes_u32(&b), slots = bytes_u32(&b);
 		if ((version == 2 || version == 5) && columns > 0 && columns <= COLUMNS_MOST && units <= UNITS_MOST && slots <= 4 * UNITS_MOST)
 			read_rows(dwarf, &b, version, columns, units, slots);
+		else
+			b.bad = true;
+	}
+	if (b.bad) {
+		char *text = mem_printf("%s: section .debug_cu_index: expected an index of version 2 or 5 inside its bytes", dwarf->image->path);
+		damages_note(dwarf->files.damages, dwarf->image->path, NULL, 1, text);
+		free(text);
 	}
 	if (dwarf->package.count > 0)
 		qsort(dwarf->package.data, dwarf->package.count, sizeof(*dwarf->package.data), by_info);

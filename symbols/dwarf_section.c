@@ -1,8 +1,10 @@
 #include <elf.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "symbols/damage.h"
 #include "symbols/dwarf_internal.h"
 
 // .debug_info is by far the largest section, and units lie in it in the order of linking: a zlib stream needs to be decompressed no
@@ -66,16 +68,35 @@ static bool start_inflating(struct dwarf *dwarf, const struct image_section *sec
 	return true;
 }
 
+void dwarf_fault(struct dwarf *dwarf, enum dwarf_section_id id, uint64_t at, const char *expected, ...)
+{
+	struct buf text = { 0 };
+	va_list args;
+	if (dwarf->files.damages == NULL)
+		return;
+	const struct image_section *section = find(dwarf, id);
+	buf_printf(&text, "%s: section %s: offset %#llx: expected ", dwarf->image->path, section != NULL ? section->name : names[id], (unsigned long long)at);
+	va_start(args, expected);
+	buf_vprintf(&text, expected, args);
+	va_end(args);
+	damages_note(dwarf->files.damages, dwarf->image->path, NULL, (uint64_t)(id + 1) << 56 | (at & (((uint64_t)1 << 56) - 1)), buf_text(&text));
+	buf_release(&text);
+}
+
 struct bytes dwarf_section(struct dwarf *dwarf, enum dwarf_section_id id)
 {
 	struct dwarf_section *s = &dwarf->sections[id];
+	struct err err = { 0 };
 	if (!s->is_loaded) {
 		s->is_loaded = true;
 		s->bytes = bytes_of("", 0);
 		const struct image_section *section = find(dwarf, id);
 		if (section != NULL && !(id == DWARF_INFO && start_inflating(dwarf, section, s)) &&
-		    !image_section_contents(dwarf->image, section, &s->storage, &s->bytes, NULL))
+		    !image_section_contents(dwarf->image, section, &s->storage, &s->bytes, &err)) {
 			s->bytes = bytes_of("", 0);
+			if (section->type != SHT_NOBITS)
+				damages_note(dwarf->files.damages, dwarf->image->path, NULL, 1, err.text);
+		}
 		s->bytes.swap = dwarf->image->swap;
 		s->bytes.bad = false;
 	}
@@ -101,6 +122,8 @@ bool dwarf_info_reaches(struct dwarf *dwarf, uint64_t end)
 		z->done += got;
 		z->is_over = status != Z_OK || got == 0;
 	}
+	if (z->done < end)
+		dwarf_fault(dwarf, DWARF_INFO, z->done, "%zu bytes out of its zlib stream", size);
 	return z->done >= end;
 }
 

@@ -18,7 +18,7 @@ static struct dwarf *open_split(struct dwarf *dwarf, const char *comp_dir, const
 	struct image *image = dwarf->files.split != NULL ? dwarf->files.split(dwarf->files.context, comp_dir, name) : NULL;
 	if (image == NULL)
 		return NULL;
-	struct dwarf_files none = { 0 };
+	struct dwarf_files none = { .damages = dwarf->files.damages };
 	struct dwarf *split = dwarf_new(image, &none, dwarf->with_lines);
 	image_release(image);
 	if (split != NULL)

@@ -37,6 +37,8 @@ void dwarf_walk_units(struct dwarf *dwarf, uint64_t until)
 		uint64_t length = initial_length(&b, &offset_size);
 		// Smaller than any header or past the end: what follows cannot be found.
 		if (b.bad || length < 7 || length > bytes_left(&b)) {
+			if (b.bad || length != 0) // padding
+				dwarf_fault(dwarf, DWARF_INFO, at, "a unit of 7 to %zu bytes, found %llu", bytes_left(&b), (unsigned long long)length);
 			dwarf->is_walked = true;
 			return;
 		}
@@ -81,6 +83,8 @@ static struct dwarf_unit *slot_unit(struct dwarf *dwarf, struct dwarf_slot *slot
 		bytes_skip(&b, slot->offset);
 		// DIEs are addressed by 32 bits from the unit's start here.
 		unit->is_bad = unit->end - unit->offset > UINT32_MAX || !dwarf_info_reaches(dwarf, slot->end) || !read_header(unit, b);
+		if (unit->is_bad)
+			dwarf_fault(dwarf, DWARF_INFO, unit->offset, "the header of a unit of version 2 to 5, found version %u", unit->version);
 		const struct dwarf_contribution *part = dwarf_contribution(dwarf, unit->offset);
 		if (part != NULL) {
 			unit->abbrev_offset += part->abbrev;
@@ -156,7 +160,8 @@ bool dwarf_unit_root(struct dwarf_unit *unit)
 		unit->str_offsets_base = unit->str_offsets_at + (unit->offset_size == 8 ? 16 : 8);
 	for (int pass = 0; pass < 2; pass++) {
 		struct bytes b = dwarf_unit_bytes(unit, unit->first_die);
-		const struct abbrev *entry = abbrev_find(unit->abbrevs, dwarf_uleb(&b));
+		uint64_t code = dwarf_uleb(&b);
+		const struct abbrev *entry = abbrev_find(unit->abbrevs, code);
 		for (uint32_t i = 0; entry != NULL && i < entry->count && !b.bad; i++) {
 			const struct abbrev_attr *attr = &unit->abbrevs->attrs.data[entry->first + i];
 			struct dwarf_value v;
@@ -170,6 +175,11 @@ bool dwarf_unit_root(struct dwarf_unit *unit)
 		}
 		if (entry == NULL || b.bad)
 			unit->is_bad = true;
+		if (unit->is_bad && code != 0) {
+			dwarf_fault(unit->dwarf, DWARF_INFO, unit->first_die, "a unit's first entry by the abbreviations at %#llx, found abbreviation %llu",
+			            (unsigned long long)unit->abbrev_offset, (unsigned long long)code);
+			break;
+		}
 	}
 	return !unit->is_bad;
 }

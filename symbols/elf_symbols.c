@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "symbols/alias.h"
+#include "symbols/damage.h"
 #include "symbols/module.h"
 
 // Name spaces in the order in which their names are believed: perf reads .symtab alone where there is one.
@@ -41,11 +43,24 @@ static struct raw_symbol read_symbol(struct bytes *b, bool is_64)
 }
 
 struct reading {
+	const struct symbol_module *module;
 	const struct image *image;
+	const struct image_section *section;
 	struct symbol_table *table;
 	uint64_t bias;
 	uint8_t space;
 };
+
+// A table contradicts itself at an offset in the file.
+static void fault(const struct reading *r, uint64_t offset, const char *expected)
+{
+	struct damages *damages = r->module->options->damages;
+	if (damages == NULL)
+		return;
+	char *text = mem_printf("%s: offset %#llx: section %s: expected %s", r->image->path, (unsigned long long)offset, r->section->name, expected);
+	damages_note(damages, r->image->path, r->module->image->path, 1, text);
+	free(text);
+}
 
 // $x, $d, $a, $t: ARM's and RISC-V's marks between code and data (AAELF64, "Mapping symbols").
 static bool is_mapping_symbol(const char *name, size_t length)
@@ -94,28 +109,41 @@ static void add_table(const struct reading *r, struct bytes symbols)
 		count = SYMBOLS_LIMIT;
 	vec_reserve(&r->table->symbols, count / 2 + 1);
 	symbols.swap = r->image->swap;
+	size_t names_size = bytes_left(&r->table->names[r->space]), nameless = count;
 	for (size_t i = 0; i < count; i++) {
 		struct raw_symbol s = read_symbol(&symbols, r->image->is_64);
+		if (s.name >= names_size && s.name > 0 && nameless == count)
+			nameless = i;
 		add_symbol(r, &s);
 	}
+	if (nameless < count)
+		fault(r, r->section->offset + nameless * entry, "a symbol whose name is among the section's names");
 }
 
-static bool read_table(struct elf_symbols *out, const struct image *image, uint32_t type, uint8_t space, uint64_t bias)
+static bool read_table(struct elf_symbols *out, const struct symbol_module *module, const struct image *image, uint32_t type, uint8_t space,
+                       uint64_t bias)
 {
 	for (size_t i = 0; i < image->section_count; i++) {
 		const struct image_section *section = &image->sections[i];
-		if (section->type != type || section->link >= image->section_count)
-			continue;
+		struct reading r = { .module = module, .image = image, .section = section, .table = &out->table, .bias = bias, .space = space };
 		struct buf storage = { 0 };
-		struct bytes symbols, names;
-		if (!image_section_contents(image, &image->sections[section->link], &out->storage[space], &names, NULL))
-			return false;
-		bool good = image_section_contents(image, section, &storage, &symbols, NULL);
-		out->table.names[space] = names;
-		struct reading r = { .image = image, .table = &out->table, .bias = bias, .space = space };
+		struct bytes symbols;
+		struct err err = { 0 };
+		if (section->type != type)
+			continue;
+		if (section->link >= image->section_count || section->link == 0) {
+			fault(&r, section->offset, "its names in one of the file's sections");
+			continue;
+		}
+		if (section->entry_size != 0 && section->entry_size != (image->is_64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym)))
+			fault(&r, section->offset, image->is_64 ? "entries of 24 bytes" : "entries of 16 bytes");
+		bool good = image_section_contents(image, &image->sections[section->link], &out->storage[space], &out->table.names[space], &err) &&
+			image_section_contents(image, section, &storage, &symbols, &err);
 		size_t before = out->table.symbols.count;
 		if (good)
 			add_table(&r, symbols);
+		else
+			damages_note(module->options->damages, image->path, module->image->path, 1, err.text);
 		buf_release(&storage);
 		return out->table.symbols.count > before;
 	}
@@ -126,16 +154,16 @@ bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **r
 {
 	struct elf_symbols *out = NEW(struct elf_symbols);
 	out->table.keeps_aliases = true;
-	bool good = module->debug != NULL && read_table(out, module->debug, SHT_SYMTAB, SPACE_SYMTAB, module->debug_bias);
+	bool good = module->debug != NULL && read_table(out, module, module->debug, SHT_SYMTAB, SPACE_SYMTAB, module->debug_bias);
 	if (!good) {
 		buf_clear(&out->storage[SPACE_SYMTAB]);
-		good = read_table(out, module->image, SHT_SYMTAB, SPACE_SYMTAB, 0);
+		good = read_table(out, module, module->image, SHT_SYMTAB, SPACE_SYMTAB, 0);
 	}
-	if (!good && (out->mini = mini_debug_open(module->image)) != NULL) {
+	if (!good && (out->mini = mini_debug_open(module->image, module->options->damages)) != NULL) {
 		buf_clear(&out->storage[SPACE_SYMTAB]);
-		good = read_table(out, out->mini, SHT_SYMTAB, SPACE_SYMTAB, 0);
+		good = read_table(out, module, out->mini, SHT_SYMTAB, SPACE_SYMTAB, 0);
 	}
-	good |= read_table(out, module->image, SHT_DYNSYM, SPACE_DYNSYM, 0);
+	good |= read_table(out, module, module->image, SHT_DYNSYM, SPACE_DYNSYM, 0);
 	symbol_table_finish(&out->table);
 	*result = out;
 	return good;

@@ -30,6 +30,6 @@ bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vadd
 void plt_free(struct plt *plt);
 
 // The ELF image that .gnu_debugdata holds, xz-compressed (at most 64 MiB); a reference, or NULL.
-struct image *mini_debug_open(const struct image *image);
+struct image *mini_debug_open(const struct image *image, struct damages *damages);
 
 #endif

@@ -5,13 +5,15 @@
 enum { ENTRIES_LIMIT = 8 * 1024 * 1024 };
 #define NO_ENTRY UINT32_MAX
 
-static bool parse_line(const char *p, const char *end, const char *text, struct jit_entry *out)
+static bool parse_line(const char *p, const char *end, const char *text, struct jit_entry *out, bool *is_odd)
 {
 	uint64_t size;
+	*is_odd = p < end; // an empty line says nothing wrong
 	if (!text_hex(&p, end, &out->start) || p == end || *p++ != ' ')
 		return false;
 	if (!text_hex(&p, end, &size) || p == end || *p++ != ' ')
 		return false;
+	*is_odd = false;
 	const char *nul = memchr(p, '\0', (size_t)(end - p));
 	if (nul != NULL)
 		end = nul;
@@ -121,10 +123,15 @@ void jit_map_parse(struct jit_map *map, const char *text, size_t size)
 		if (line_end == NULL)
 			line_end = end;
 		struct jit_entry entry;
-		if (parse_line(at, line_end, text, &entry))
+		bool is_odd, is_last = line_end == end;
+		if (parse_line(at, line_end, text, &entry, &is_odd))
 			vec_push(&map->entries, entry);
 		else
 			map->skipped++;
+		if ((is_odd || is_last) && !map->has_odd && !map->is_cut)
+			map->odd_at = (size_t)(at - text);
+		map->is_cut |= is_last;
+		map->has_odd |= is_odd && !is_last;
 		at = line_end + (line_end < end);
 	}
 	flatten(map);

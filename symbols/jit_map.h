@@ -23,7 +23,10 @@ struct jit_map { // a zeroed struct is an empty map
 	const char *text; // borrowed
 	VEC(struct jit_entry) entries; // in the file's order
 	VEC(struct jit_span) spans;    // by address, not overlapping
-	size_t skipped; // lines of another form
+	size_t skipped; // lines of another form, of size zero or past the end of the address space
+	bool has_odd;   // one was of another form
+	bool is_cut;    // the last has no newline
+	size_t odd_at;  // where the first such line begins
 };
 
 // Parses the text; lines of another form, of size zero or past the end of the address space are skipped and counted.

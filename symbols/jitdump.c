@@ -195,6 +195,7 @@ bool jitdump_parse(struct jitdump *out, const void *bytes, size_t size, struct e
 			good = err_set(err, STATUS_INPUT, "at 0x%zx: a record of %u bytes, expected at least %d", at, total, RECORD_BYTES);
 		} else if (total - RECORD_BYTES > bytes_left(&in)) {
 			out->is_cut = true;
+			out->cut_at = at;
 			break;
 		} else {
 			struct bytes body = bytes_sub(&in, total - RECORD_BYTES);

@@ -33,6 +33,7 @@ struct jitdump { // a zeroed struct is an empty dump
 	uint32_t machine, pid; // as the compiler knew itself
 	uint64_t start, flags; // `start` in whatever clock: not all compilers keep to one
 	bool is_closed, is_cut; // JIT_CODE_CLOSE was met; the last record ends early (it is being written, or broken)
+	size_t cut_at; // where that record begins
 	VEC(struct jitdump_code) codes; // in the order of the file
 	VEC(uint32_t) by_offset;        // loads of `codes`, by offset
 	VEC(struct jitdump_line) lines;

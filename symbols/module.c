@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "symbols/damage.h"
 #include "symbols/debug_file.h"
 
 // The vdso has no file. This kernel's own is the one that ran when its build ID says so (or when the recording has none).
@@ -37,9 +38,14 @@ static bool take_if_wanted(struct symbol_module *module, struct image *image)
 		return false;
 	if (is_wanted(module, image)) {
 		module->image = image;
+		damages_note_image(module->options->damages, image, NULL);
 		return true;
 	}
-	module->missing = SYMBOL_WRONG_BUILD_ID;
+	// A file too damaged to tell its build ID may well be the one that ran.
+	bool is_damaged = image->build_id.size == 0 && image->damage != NULL;
+	if (is_damaged)
+		damages_note_image(module->options->damages, image, NULL);
+	module->missing = is_damaged ? SYMBOL_BAD_FILE : SYMBOL_WRONG_BUILD_ID;
 	image_release(image);
 	return false;
 }
@@ -55,9 +61,10 @@ static void open_file(struct symbol_module *module)
 	char *path = mem_printf("%s%s", symfs, module->wanted.path);
 	struct image *image = NULL;
 	if (access(path, F_OK) == 0) {
+		struct err err = { 0 };
 		module->missing = SYMBOL_BAD_FILE;
-		if (!image_open_path(&image, path, NULL))
-			image = NULL;
+		if (!image_open_path(&image, path, &err))
+			damages_note_unopened(module->options->damages, path, module->wanted.path, module->wanted.build_id.size > 0, &err);
 	}
 	free(path);
 	if (take_if_wanted(module, image))
@@ -111,12 +118,24 @@ void symbol_module_open(struct symbol_module *module)
 	}
 }
 
+const char *symbol_module_damage(const struct symbol_module *module)
+{
+	struct damages *damages = module->options->damages;
+	const char *text = module->image != NULL ? damages_find(damages, module->image->path) : NULL;
+	if (text == NULL && module->debug != NULL)
+		text = damages_find(damages, module->debug->path);
+	if (text == NULL)
+		text = damages_find(damages, module->wanted.map_path != NULL ? module->wanted.map_path : module->wanted.path);
+	return text;
+}
+
 void symbol_module_release(struct symbol_module *module)
 {
 	image_release(module->image);
 	image_release(module->debug);
 	image_release(module->wanted.image);
 	free((char *)module->wanted.path);
+	free((char *)module->wanted.map_path);
 	if (module->wanted.map_fd >= 0)
 		close(module->wanted.map_fd);
 }

@@ -20,6 +20,8 @@ struct symbol_module {
 void symbol_module_open(struct symbol_module *module);
 // From a debuginfod server, where the image is worth asking one: a file of this build ID; a reference, or NULL.
 struct image *symbol_module_fetch(const struct symbol_module *module, const struct build_id *id, enum debuginfod_kind kind);
+// What is wrong with one of its files as far as they were read; NULL: nothing found, or nobody wants to know (options->damages).
+const char *symbol_module_damage(const struct symbol_module *module);
 void symbol_module_release(struct symbol_module *module);
 
 #endif

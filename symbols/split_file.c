@@ -4,14 +4,18 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "symbols/damage.h"
 #include "symbols/dwarf_internal.h"
 
-// Takes the path over.
-static struct image *open_at(char *path)
+// Takes the path over. What stands where DWARF should be was some.
+static struct image *open_at(char *path, const struct image *concerns, struct damages *damages)
 {
 	struct image *image;
-	if (!image_open_path(&image, path, NULL))
-		image = NULL;
+	struct err err = { 0 };
+	if (image_open_path(&image, path, &err))
+		damages_note_image(damages, image, concerns->path);
+	else
+		damages_note_unopened(damages, path, concerns->path, true, &err);
 	free(path);
 	return image;
 }
@@ -27,20 +31,20 @@ struct image *split_file_find(const struct symbolizer_options *options, const st
 {
 	const char *symfs = options->symfs != NULL ? options->symfs : "";
 	bool is_alone = name[0] == '/' || comp_dir == NULL;
-	struct image *found = open_at(is_alone ? mem_printf("%s%s", symfs, name) : mem_printf("%s%s/%s", symfs, comp_dir, name));
+	struct image *found = open_at(is_alone ? mem_printf("%s%s", symfs, name) : mem_printf("%s%s/%s", symfs, comp_dir, name), image, options->damages);
 	const char *slash = strrchr(image->path, '/'), *base = strrchr(name, '/');
 	int folder = slash != NULL ? (int)(slash - image->path) + 1 : 0;
 	if (found == NULL)
-		found = open_at(mem_printf("%.*s%s", folder, image->path, below(name)));
+		found = open_at(mem_printf("%.*s%s", folder, image->path, below(name)), image, options->damages);
 	if (found == NULL && base != NULL)
-		found = open_at(mem_printf("%.*s%s", folder, image->path, base + 1));
+		found = open_at(mem_printf("%.*s%s", folder, image->path, base + 1), image, options->damages);
 	return found;
 }
 
-struct image *split_file_package(const struct image *image, const struct image *debug)
+struct image *split_file_package(const struct symbolizer_options *options, const struct image *image, const struct image *debug)
 {
-	struct image *found = open_at(mem_printf("%s.dwp", image->path));
-	return found == NULL && debug != NULL ? open_at(mem_printf("%s.dwp", debug->path)) : found;
+	struct image *found = open_at(mem_printf("%s.dwp", image->path), image, options->damages);
+	return found == NULL && debug != NULL ? open_at(mem_printf("%s.dwp", debug->path), image, options->damages) : found;
 }
 
 bool split_files_each(const struct symbolizer_options *options, struct image *image, struct image *debug, split_file_visit *visit, void *context,
@@ -54,7 +58,7 @@ bool split_files_each(const struct symbolizer_options *options, struct image *im
 	*lost = 0;
 	if (dwarf == NULL)
 		return true;
-	struct image *package = split_file_package(image, debug);
+	struct image *package = split_file_package(options, image, debug);
 	if (package != NULL)
 		good = visit(context, NULL, package);
 	else

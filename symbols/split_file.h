@@ -8,7 +8,7 @@
 // or the last part of it. A reference, or NULL; whether it is the unit's own, its DWO id tells.
 struct image *split_file_find(const struct symbolizer_options *options, const struct image *image, const char *comp_dir, const char *name);
 // PROGRAM.dwp beside the program or beside its debug file (NULL: none).
-struct image *split_file_package(const struct image *image, const struct image *debug);
+struct image *split_file_package(const struct symbolizer_options *options, const struct image *image, const struct image *debug);
 
 // All of a program's, to be packed: `name` is the path below the program's folder at which split_file_find finds it again, NULL for the package; where
 // there is a package, that alone. Ends early when `visit` returns false, and returns false then. `*lost` counts those that are not here.

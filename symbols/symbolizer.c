@@ -165,6 +165,7 @@ uint32_t symbolizer_image(struct symbolizer *s, const struct symbol_image *image
 	struct entry *entry = NEW(struct entry);
 	entry->module.wanted = wanted;
 	entry->module.wanted.path = mem_string(wanted.path);
+	entry->module.wanted.map_path = wanted.map_path != NULL ? mem_string(wanted.map_path) : NULL;
 	if (wanted.image != NULL)
 		image_retain(wanted.image);
 	if (wanted.map_fd >= 0)
@@ -583,6 +584,7 @@ struct symbol_image_status symbolizer_image_status(struct symbolizer *s, uint32_
 	}
 	if (module->debug != NULL)
 		status.debug_file = module->debug->path;
+	status.damage = symbol_module_damage(module);
 	if (status.missing == SYMBOL_NOT_COVERED) // symbols are there
 		status.missing = SYMBOL_FOUND;
 	return status;

@@ -14,12 +14,15 @@
 
 enum symbol_image_kind { SYMBOL_IMAGE_FILE, SYMBOL_IMAGE_VDSO, SYMBOL_IMAGE_KERNEL, SYMBOL_IMAGE_JIT, SYMBOL_IMAGE_JITDUMP };
 
+struct damages; // symbols/damage.h
+
 struct symbol_image { // what the caller knows of an image
 	enum symbol_image_kind kind;
 	const char *path;         // as the target saw it
 	struct build_id build_id; // size 0: unknown
 	struct image *image;      // already open (recorded while the process lived), or NULL: searched by build ID and path
 	int map_fd;               // JIT: an open perf-PID.map, JITDUMP: an open jit-PID.dump; passed the rules for untrusted paths; or -1
+	const char *map_path;     // JIT: that file's name, to tell damage by; NULL: it may be being written still, and how it ends says nothing
 };
 
 enum symbol_missing { // why an address has no name
@@ -30,7 +33,7 @@ enum symbol_missing { // why an address has no name
 	SYMBOL_NOT_COVERED,    // between symbols
 	SYMBOL_NO_KALLSYMS,    // kptr_restrict, or not readable
 	SYMBOL_NO_MAP,         // JIT code without perf-PID.map
-	SYMBOL_BAD_FILE,
+	SYMBOL_BAD_FILE,       // damaged, or not what it should be
 };
 const char *symbol_missing_text(enum symbol_missing missing);
 
@@ -78,6 +81,7 @@ struct symbolizer_options {
 	unsigned jobs;          // threads that read debug information in symbolizer_resolve; 0: one. Results are the same
 	const char *kallsyms_path; // instead of /proc/kallsyms, or NULL
 	struct debuginfod *debuginfod; // asked for what is not here, for images that symbolizer_image_ask named; the caller's; NULL: no network
+	struct damages *damages; // files that are damaged are told of there (damage.h); the caller's; NULL: nowhere
 };
 
 struct debuginfod; // symbols/debuginfod.h
@@ -110,7 +114,8 @@ void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query
 void symbolizer_image_open(struct symbolizer *symbolizer, uint32_t image);
 // The same, for an image that is worth asking debuginfod servers for its files: before anything was looked up in it.
 void symbolizer_image_ask(struct symbolizer *symbolizer, uint32_t image);
-struct symbol_image_status { const char *file, *debug_file; struct build_id build_id; enum symbol_missing missing; };
+// `damage`: what is wrong with one of its files, as in damage.h; NULL: nothing found, or options.damages is NULL.
+struct symbol_image_status { const char *file, *debug_file; struct build_id build_id; enum symbol_missing missing; const char *damage; };
 struct symbol_image_status symbolizer_image_status(struct symbolizer *symbolizer, uint32_t image);
 
 // Demangles C++ (Itanium), Rust and D by libiberty; the caller frees. NULL: not mangled.

@@ -159,7 +159,9 @@ void missing_why(const struct profile *profile, uint32_t dso, struct buf *out)
 	}
 	const struct profile_dso *row = &profile->dsos.data[dso];
 	bool is_kernel = row->kind == DSO_KERNEL || row->kind == DSO_MODULE;
-	if (row->kind == DSO_SPECIAL)
+	if (row->damage != 0)
+		buf_printf(out, "damaged: %s", profile_text(profile, row->damage));
+	else if (row->kind == DSO_SPECIAL)
 		buf_string(out, "the kernel's own page: it has no symbols");
 	else if (is_kernel && row->missing == SYMBOL_WRONG_BUILD_ID)
 		buf_string(out, "the kernel running here is not the one that was recorded");
@@ -177,6 +179,11 @@ void missing_help(const struct profile *profile, uint32_t dso, const char *comm,
 		return;
 	const struct profile_dso *row = &profile->dsos.data[dso];
 	const char *path = profile_text(profile, row->path);
+	if (row->damage != 0) {
+		buf_string(out, row->kind == DSO_ANON ? "have its runtime write the whole map" :
+		           "a whole copy of the file below --symfs DIR, of its debug file with --debug-dir DIR");
+		return;
+	}
 	switch ((enum symbol_missing)row->missing) {
 	case SYMBOL_NO_FILE:
 		buf_string(out, "--symfs DIR where the file is DIR/PATH; or perfsample archive on the host that recorded; record --save-images keeps files that will be deleted");

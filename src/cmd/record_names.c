@@ -5,8 +5,9 @@
 #include <time.h>
 
 #include "base/hash.h"
-
+#include "base/log.h"
 #include "cmd/record_jit.h"
+#include "symbols/damage.h"
 
 static int by_place(const void *a, const void *b)
 {
@@ -144,6 +145,9 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 {
 	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true,
 	                                      .no_cache = how->no_cache, .more_debug_dirs = how->debug_dirs, .debuginfod = how->debuginfod };
+	struct damages damages;
+	damages_init(&damages);
+	options.damages = &damages; // looked at below; nothing is looked up after that
 	struct symbolizer *symbolizer = symbolizer_new(&options);
 	const struct sampled *sampled = session_sampled(session);
 	size_t count = sampled->addrs.count;
@@ -201,6 +205,9 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 		sort_aliases(&names->images.data[i]);
 	if (keys.count > 0)
 		add_calls(names, symbolizer, asked.data, asked.count, &keys, until_s);
+	for (size_t i = 0; i < damages.all.count; i++)
+		log_warn("damaged file: %s", damages.all.data[i].text);
+	damages_release(&damages);
 	hash_map_release(&keys);
 	vec_release(&asked);
 	vec_release(&queries);

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,16 +88,37 @@ static bool read_header(struct image *image, struct header *h, struct err *err)
 	return true;
 }
 
+// The first contradiction met is the one that is told.
+static void damaged(struct image *image, uint64_t offset, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void damaged(struct image *image, uint64_t offset, const char *format, ...)
+{
+	struct buf text = { 0 };
+	va_list args;
+
+	if (image->damage != NULL)
+		return;
+	buf_printf(&text, "%s: offset %#llx: ", image->path, (unsigned long long)offset);
+	va_start(args, format);
+	buf_vprintf(&text, format, args);
+	va_end(args);
+	image->damage = mem_string(buf_text(&text));
+	buf_release(&text);
+}
+
 // Counts that do not fit their field of the ELF header stand in section 0 (gABI, e_shnum, e_shstrndx, e_phnum). A table that is not
-// wholly in the file counts as none: a profiler can do without sections, and half a table is not to be trusted.
-static void settle_counts(const struct image *image, struct header *h)
+// wholly in the file counts as none, and is damage: a profiler can do without sections, and half a table is not to be trusted.
+static void settle_counts(struct image *image, struct header *h)
 {
 	uint64_t span = image->is_64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
 	struct image_section zero;
 	uint32_t name;
 
+	if (h->section_offset == 0 && h->section_count == 0)
+		return; // has none
 	if (h->section_offset == 0 || h->section_entry < span || h->section_offset > image->size ||
 	    !read_section(image, h, 0, &zero, &name)) {
+		damaged(image, h->section_offset, "a section table of %llu entries of %u bytes, expected entries of %llu bytes behind the ELF header and "
+		        "inside the file's %zu bytes", (unsigned long long)h->section_count, h->section_entry, (unsigned long long)span, image->size);
 		h->section_count = 0;
 		return;
 	}
@@ -106,8 +128,26 @@ static void settle_counts(const struct image *image, struct header *h)
 		h->names_index = zero.link;
 	if (h->program_count == PN_XNUM)
 		h->program_count = zero.info;
-	if (h->section_count > (image->size - h->section_offset) / h->section_entry)
+	if (h->section_count > (image->size - h->section_offset) / h->section_entry) {
+		damaged(image, h->section_offset, "a section table of %llu entries of %u bytes, expected inside the file's %zu bytes",
+		        (unsigned long long)h->section_count, h->section_entry, image->size);
 		h->section_count = 0;
+	}
+}
+
+// Each section's bytes are in the file, and the names of all in the section that has them.
+static void check_sections(struct image *image, const struct header *h)
+{
+	if (h->names_index >= h->section_count)
+		damaged(image, h->section_offset, "section names in section %llu, expected one of %zu", (unsigned long long)h->names_index, image->section_count);
+	for (size_t i = 1; i < image->section_count; i++) {
+		const struct image_section *section = &image->sections[i];
+		if (section->type == SHT_NULL || section->type == SHT_NOBITS || section->size == 0)
+			continue;
+		if (section->offset > image->size || section->size > image->size - section->offset)
+			damaged(image, h->section_offset + i * h->section_entry, "section %zu%s%s has %llu bytes from %#llx on, expected inside the file's %zu bytes", i,
+			        section->name[0] != '\0' ? " " : "", section->name, (unsigned long long)section->size, (unsigned long long)section->offset, image->size);
+	}
 }
 
 static void read_sections(struct image *image, const struct header *h)
@@ -132,7 +172,11 @@ static void read_sections(struct image *image, const struct header *h)
 		const char *text = bytes_cstr(&at);
 		if (!at.bad)
 			section->name = text;
+		else
+			damaged(image, h->section_offset + i * h->section_entry, "section %zu has its name at %u, expected one of the %zu bytes of names", i, name,
+			        bytes_left(&names));
 	}
+	check_sections(image, h);
 }
 
 static void read_note(struct image *image, uint64_t offset, uint64_t size, uint64_t align)
@@ -242,6 +286,10 @@ static bool parse(struct image *image, bool from_memory, struct err *err)
 		return false;
 	if (has_file_layout)
 		read_sections(image, &header);
+	if (from_memory) { // what was not loaded is not there: no damage
+		free(image->damage);
+		image->damage = NULL;
+	}
 	for (size_t i = 0; i < image->section_count && image->build_id.size == 0; i++)
 		if (image->sections[i].type == SHT_NOTE)
 			read_note(image, image->sections[i].offset, image->sections[i].size, image->sections[i].align);
@@ -305,6 +353,20 @@ bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool f
 	return finish(out, image_new(mem_copy(bytes, size), size, true, path), from_memory, err);
 }
 
+bool image_is_damaged(const char *path, bool is_elf)
+{
+	struct stat st;
+	char magic[SELFMAG] = "";
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	bool is_marked = is_file && pread(fd, magic, SELFMAG, 0) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
+	close(fd);
+	return is_file && (is_elf || is_marked);
+}
+
 struct image *image_retain(struct image *image)
 {
 	__atomic_add_fetch(&image->references, 1, __ATOMIC_RELAXED);
@@ -322,6 +384,7 @@ void image_release(struct image *image)
 	free(image->segments);
 	free(image->notes);
 	free(image->sections);
+	free(image->damage);
 	free(image->path);
 	free(image);
 }

@@ -54,11 +54,12 @@ struct image {
 	size_t segment_count;
 	struct image_notes *notes; // in file order
 	size_t note_count;
-	struct image_section *sections; // index 0 is the null section; empty when there is no section table
+	struct image_section *sections; // index 0 is the null section; empty when there is no section table, or none that can be read (damage)
 	size_t section_count;
 	uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_size; // PT_GNU_EH_FRAME; 0 when absent
 	unsigned references; // atomic
 	bool is_heap;
+	char *damage; // "PATH: offset 0x…: …, expected …": where its section table contradicts itself or the file ends early; NULL: nothing found
 };
 
 // Opens the regular file behind `fd` (which stays the caller's). STATUS_INPUT with path, offset and what was expected.
@@ -68,6 +69,9 @@ bool image_open_path(struct image **out, const char *path, struct err *err);
 // Takes a copy of `size` bytes (a vdso, a library read through /proc/PID/mem). With `from_memory`, file offsets mean
 // nothing and segments are read where they were loaded (offset := vaddr).
 bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool from_memory, const char *path, struct err *err);
+// Whether what could not be opened is a damaged image, rather than missing, not readable or something else than ELF: a regular file that begins as
+// ELF or, with `is_elf` (one is known to have been there), does not.
+bool image_is_damaged(const char *path, bool is_elf);
 struct image *image_retain(struct image *image);
 void image_release(struct image *image); // NULL is allowed
 

@@ -75,11 +75,11 @@ static bool decompress(const struct image *image, const struct image_section *se
                        struct buf *storage, struct bytes *out, struct err *err)
 {
 	if (type != ELFCOMPRESS_ZLIB && type != ELFCOMPRESS_ZSTD)
-		return err_set(err, STATUS_INPUT, "%s: section %s: compression type %u, expected 1 (zlib) or 2 (zstd)", image->path,
-		               section->name, type);
+		return err_set(err, STATUS_INPUT, "%s: offset %#llx: section %s: compression type %u, expected 1 (zlib) or 2 (zstd)",
+		               image->path, (unsigned long long)section->offset, section->name, type);
 	if (size > MAX_CONTENTS_BYTES || size > MAX_RATIO * (uint64_t)bytes_left(&in))
-		return err_set(err, STATUS_INPUT, "%s: section %s: %llu bytes out of %zu, expected at most %d and %d times as many",
-		               image->path, section->name, (unsigned long long)size, bytes_left(&in), MAX_CONTENTS_BYTES, MAX_RATIO);
+		return err_set(err, STATUS_INPUT, "%s: offset %#llx: section %s: %llu bytes out of %zu, expected at most %d and %d times as many",
+		               image->path, (unsigned long long)section->offset, section->name, (unsigned long long)size, bytes_left(&in), MAX_CONTENTS_BYTES, MAX_RATIO);
 	buf_clear(storage);
 	uint8_t *to = buf_add(storage, NULL, size);
 	size_t got;
@@ -88,11 +88,12 @@ static bool decompress(const struct image *image, const struct image_section *se
 	} else {
 		got = ZSTD_decompress(to, size, in.at, bytes_left(&in));
 		if (ZSTD_isError(got))
-			return err_set(err, STATUS_INPUT, "%s: section %s: zstd: %s", image->path, section->name, ZSTD_getErrorName(got));
+			return err_set(err, STATUS_INPUT, "%s: offset %#llx: section %s: expected a zstd stream: %s", image->path,
+			               (unsigned long long)section->offset, section->name, ZSTD_getErrorName(got));
 	}
 	if (got != size)
-		return err_set(err, STATUS_INPUT, "%s: section %s: %zu bytes came out, expected %llu", image->path, section->name, got,
-		               (unsigned long long)size);
+		return err_set(err, STATUS_INPUT, "%s: offset %#llx: section %s: %zu bytes came out, expected %llu", image->path,
+		               (unsigned long long)section->offset, section->name, got, (unsigned long long)size);
 	*out = bytes_of(storage->data, size);
 	out->swap = image->swap;
 	return true;
@@ -114,8 +115,8 @@ bool image_section_contents(const struct image *image, const struct image_sectio
 		uint64_t size = image->is_64 ? bytes_u64(&raw) : bytes_u32(&raw);
 		bytes_skip(&raw, image->is_64 ? 8 : 4); // ch_addralign
 		if (raw.bad)
-			return err_set(err, STATUS_INPUT, "%s: section %s: %llu bytes, too few for a compression header", image->path,
-			               section->name, (unsigned long long)section->size);
+			return err_set(err, STATUS_INPUT, "%s: offset %#llx: section %s: %llu bytes, expected a compression header", image->path,
+			               (unsigned long long)section->offset, section->name, (unsigned long long)section->size);
 		return decompress(image, section, type, raw, size, storage, out, err);
 	}
 	if (strncmp(section->name, ".zdebug_", 8) == 0 && bytes_left(&raw) >= 12 && memcmp(raw.at, "ZLIB", 4) == 0) {

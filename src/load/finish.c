@@ -214,6 +214,8 @@ static void load_caveats(struct loader *loader)
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);
 	if (caveats->feature[0] != '\0')
 		loader_caveat(loader, "part of the header could not be read: %s", caveats->feature);
+	for (size_t i = 0; i < loader->damages.all.count; i++)
+		loader_caveat(loader, "damaged file: %s", loader->damages.all.data[i].text);
 	if (loader->has_samples && !loader->has_chains)
 		loader_caveat(loader, "recorded without call chains: totals are selfs");
 	if (loader->raw.workers != NULL && loader->images.not_found > 0)

@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 
 #include "base/mem.h"
+#include "symbols/damage.h"
 #include "symbols/debug_file.h"
 
 void images_init(struct images *images, const struct symbolizer_options *where)
@@ -39,30 +40,36 @@ static struct image *own_vdso(void)
 	return image_open_bytes(&image, at, (size_t)size, false, "[vdso]", NULL) ? image : NULL;
 }
 
-static struct image *accepted(struct image *image, const struct dso *dso, uint16_t machine, bool *is_wrong)
+static struct image *accepted(struct images *images, struct image *image, const struct dso *dso, uint16_t machine, struct image_slot *slot)
 {
 	if (image == NULL)
 		return NULL;
 	if (image->machine == machine && (dso->build_id.size == 0 || build_id_equal(&dso->build_id, &image->build_id)))
 		return image;
-	*is_wrong = true;
+	if (image->build_id.size == 0 && image->damage != NULL) { // too damaged to tell whether it is the one that ran
+		damages_note_image(images->where.damages, image, dso->path);
+		slot->is_damaged = true;
+	} else {
+		slot->is_wrong = true;
+	}
 	image_release(image);
 	return NULL;
 }
 
-static struct image *open_file(struct images *images, const struct dso *dso, uint16_t machine, bool *is_wrong)
+static struct image *open_file(struct images *images, const struct dso *dso, uint16_t machine, struct image_slot *slot)
 {
 	struct image *image = NULL;
 	// An unlinked file is not the one that has its name now, unless the build ID says so.
 	if (!dso->deleted || dso->build_id.size > 0) {
 		char *path = mem_printf("%s%s", images->where.symfs != NULL ? images->where.symfs : "", dso->path);
-		if (!image_open_path(&image, path, NULL))
-			image = NULL;
+		struct err err = { 0 };
+		if (!image_open_path(&image, path, &err))
+			slot->is_damaged = damages_note_unopened(images->where.damages, path, dso->path, dso->build_id.size > 0, &err);
 		free(path);
-		image = accepted(image, dso, machine, is_wrong);
+		image = accepted(images, image, dso, machine, slot);
 	}
 	if (image == NULL && dso->build_id.size > 0)
-		image = accepted(debug_file_find_executable(&images->where, &dso->build_id), dso, machine, is_wrong);
+		image = accepted(images, debug_file_find_executable(&images->where, &dso->build_id), dso, machine, slot);
 	return image;
 }
 
@@ -75,10 +82,10 @@ struct image *images_get(struct images *images, uint32_t id, const struct dso *d
 	if (!slot->is_tried) {
 		slot->is_tried = true;
 		if (dso->kind == DSO_VDSO)
-			slot->image = accepted(own_vdso(), dso, machine, &slot->is_wrong);
+			slot->image = accepted(images, own_vdso(), dso, machine, slot);
 		else if (dso->kind == DSO_FILE)
-			slot->image = open_file(images, dso, machine, &slot->is_wrong);
-		images->not_found += slot->image == NULL && !slot->is_wrong;
+			slot->image = open_file(images, dso, machine, slot);
+		images->not_found += slot->image == NULL && !slot->is_wrong && !slot->is_damaged;
 		images->wrong += slot->is_wrong && slot->image == NULL;
 	}
 	struct image *image = slot->image;

@@ -12,7 +12,7 @@
 #include "symbols/symbolizer.h"
 #include "unwind/unwind.h"
 
-struct image_slot { bool is_tried, is_wrong; struct image *image; };
+struct image_slot { bool is_tried, is_wrong, is_damaged; struct image *image; }; // is_damaged: noted in where.damages
 
 struct images {
 	pthread_mutex_t lock;

@@ -1,12 +1,14 @@
 #include "load/jit.h"
 
 #include <linux/perf_event.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "elf/guard.h"
 #include "load/loader.h"
 
@@ -125,6 +127,19 @@ static void take_codes(struct loader *loader, struct jit_source *source, const s
 	}
 }
 
+static void damaged(struct loader *loader, const struct jit_source *source, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void damaged(struct loader *loader, const struct jit_source *source, const char *format, ...)
+{
+	struct buf text = { 0 };
+	va_list args;
+	buf_printf(&text, "%s: ", source->path);
+	va_start(args, format);
+	buf_vprintf(&text, format, args);
+	va_end(args);
+	damages_note(&loader->damages, source->path, NULL, 1, buf_text(&text));
+	buf_release(&text);
+}
+
 static void from_file(struct loader *loader, const struct record *record)
 {
 	struct jit_source source = { .pid = (int32_t)record->mapping.pid, .fd = -1 };
@@ -137,7 +152,9 @@ static void from_file(struct loader *loader, const struct record *record)
 	source.path = mem_string(record->mapping.path);
 	const void *bytes = guard_map(source.fd, size);
 	if (bytes != NULL && !jitdump_parse(&dump, bytes, size, &err))
-		loader_caveat(loader, "%s: %s", source.path, err.text);
+		damaged(loader, &source, "%s", err.text);
+	else if (bytes != NULL && dump.is_cut)
+		damaged(loader, &source, "at 0x%zx: a record that goes on past the end, expected inside the file's %zu bytes", dump.cut_at, size);
 	if (bytes != NULL)
 		take_codes(loader, &source, &dump, record);
 	jitdump_release(&dump);

@@ -385,6 +385,7 @@ static void release(struct loader *loader)
 	queue_release(&loader->queue);
 	account_release(&loader->account);
 	images_release(&loader->images);
+	damages_release(&loader->damages);
 	jit_release(&loader->jit);
 	spaces_free(loader->spaces);
 	reader_free(loader->reader);
@@ -415,6 +416,8 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 		return false;
 	struct loader *loader = NEW(struct loader);
 	struct symbolizer_options where = symbolizer_options(options);
+	damages_init(&loader->damages);
+	where.damages = &loader->damages;
 	loader->options = options;
 	loader->profile = profile;
 	loader->reader = reader;

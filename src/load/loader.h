@@ -14,6 +14,7 @@
 #include "perfdata/reader.h"
 #include "proc/space.h"
 #include "profile/profile.h"
+#include "symbols/damage.h"
 #include "symbols/symbolizer.h"
 #include "unwind/libunwind_backend.h"
 
@@ -64,6 +65,7 @@ struct loader {
 	struct queue queue;
 	struct account account;
 	struct images images;
+	struct damages damages;  // files that contradict themselves, each told of once
 	struct seen seen;
 	struct light_thread *light_threads; // LIGHT_THREADS, by tid
 	uint32_t light_forgotten;

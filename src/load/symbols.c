@@ -25,12 +25,12 @@ static bool is_kernel_kind(uint8_t kind)
 
 // A map that names JIT code: in /tmp, for everyone to write, so only a regular file of root's or our own, and no link.
 // The target's user is not known any more.
-static int open_map(const char *symfs, uint32_t pid)
+static int open_map(const char *symfs, uint32_t pid, char *path, size_t size)
 {
 	struct stat st;
-	char *path = mem_printf("%s/tmp/perf-%u.map", symfs != NULL ? symfs : "", pid);
+	if ((size_t)snprintf(path, size, "%s/tmp/perf-%u.map", symfs != NULL ? symfs : "", pid) >= size)
+		return -1;
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	free(path);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size <= MAP_BYTES_MOST)
@@ -95,6 +95,7 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 	const struct profile_dso *row = &loader->profile->dsos.data[dso];
 	struct symbol_image image = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(loader->profile, row->path), .build_id = row->build_id,
 	                              .map_fd = -1 };
+	char map_path[4096] = "";
 	switch (row->kind) {
 	case DSO_KERNEL:
 	case DSO_MODULE:
@@ -108,7 +109,8 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		image.kind = SYMBOL_IMAGE_JIT;
 		// Recordings of ours bring the names of JIT code with them; the map of a later process with that number would be wrong.
 		if (reader_features(loader->reader)->names == NULL && (loader->options->symfs != NULL || is_this_host(loader)))
-			image.map_fd = open_map(loader->options->symfs, row->pid);
+			image.map_fd = open_map(loader->options->symfs, row->pid, map_path, sizeof(map_path));
+		image.map_path = image.map_fd >= 0 ? map_path : NULL;
 		image.path = mem_printf("%s of %u", image.path, row->pid);
 		break;
 	default:
@@ -333,6 +335,7 @@ static void keep_status(struct symbols *symbols)
 		struct symbol_image_status status = symbolizer_image_status(symbols->symbolizer, symbols->images[i]);
 		struct profile_dso *row = &profile->dsos.data[i];
 		row->missing = (uint8_t)status.missing;
+		row->damage = status.damage != NULL ? intern_string(&profile->names, status.damage) : 0;
 		row->file = status.file != NULL ? intern_string(&profile->names, status.file) : 0;
 		row->debug_file = status.debug_file != NULL ? intern_string(&profile->names, status.debug_file) : 0;
 	}

@@ -23,6 +23,7 @@ struct profile_dso {
 	// Not part of the identity: with what its addresses were resolved.
 	uint8_t missing;           // enum symbol_missing: why those without a name have none
 	uint32_t file, debug_file; // intern ids of the files used; 0: none
+	uint32_t damage;           // intern id: what is wrong with one of its files, "FILE: offset …, expected …"; 0: nothing found
 };
 
 // One function (or line) of a symbolized address. Rows are distinct by all members.

@@ -34,7 +34,7 @@ static struct image *find_split(void *context, const char *comp_dir, const char 
 	const struct symbol_module *module = context;
 	if (!module->options->use_host_files)
 		return NULL;
-	return name == NULL ? split_file_package(module->image, module->debug) : split_file_find(module->options, module->image, comp_dir, name);
+	return name == NULL ? split_file_package(module->options, module->image, module->debug) : split_file_find(module->options, module->image, comp_dir, name);
 }
 
 static struct dwarf *open_image(const struct symbol_module *module, struct image *image, const struct dwarf_files *files, bool with_lines)
@@ -47,7 +47,7 @@ static struct dwarf *open_image(const struct symbol_module *module, struct image
 
 static bool open_dwarf(struct symbol_module *module, void **state)
 {
-	struct dwarf_files files = { .alt = find_alt, .split = find_split, .context = module };
+	struct dwarf_files files = { .alt = find_alt, .split = find_split, .context = module, .damages = module->options->damages };
 	bool with_lines = module->options->lines && !module->options->no_lines;
 	struct dwarf *dwarf = NULL;
 	uint64_t bias = 0;

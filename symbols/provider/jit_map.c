@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
+#include "symbols/damage.h"
 #include "symbols/jit_map.h"
 #include "symbols/module.h"
 #include "symbols/provider.h"
@@ -29,6 +31,13 @@ static bool open_map(struct symbol_module *module, void **state)
 	text_file_read(module->wanted.map_fd, MAP_LIMIT, &jit->text);
 	if (jit->text.size > 0)
 		jit_map_parse(&jit->map, jit->text.data, jit->text.size);
+	struct damages *damages = module->options->damages;
+	if (module->wanted.map_path != NULL && (jit->map.is_cut || jit->map.has_odd)) {
+		char *text = mem_printf("%s: offset %#zx: %s", module->wanted.map_path, jit->map.odd_at, jit->map.has_odd ? "expected a line \"START SIZE NAME\"" :
+		                        "the last line is cut: expected a newline at the end");
+		damages_note(damages, module->wanted.map_path, NULL, 1, text);
+		free(text);
+	}
 	if (jit->map.entries.count > 0)
 		module->missing = SYMBOL_NOT_COVERED;
 	else if (jit->text.size > 0)

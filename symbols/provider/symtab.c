@@ -12,7 +12,7 @@ static bool open_symtab(struct symbol_module *module, void **state)
 	if (module->image == NULL)
 		return false;
 	if (!elf_symbols_open(module, (struct elf_symbols **)state)) {
-		module->missing = SYMBOL_NO_SYMBOLS;
+		module->missing = symbol_module_damage(module) != NULL ? SYMBOL_BAD_FILE : SYMBOL_NO_SYMBOLS;
 		return true; // PLT entries have names all the same
 	}
 	module->missing = SYMBOL_NOT_COVERED;

@@ -1,4 +1,7 @@
 // Any bytes as an ELF file with debug information: symbols and chains are asked for all over it, without crash or endless work.
+#include <stdlib.h>
+
+#include "symbols/damage.h"
 #include "symbols/symbolizer.h"
 #include "tests/fuzz/replay.h"
 
@@ -7,7 +10,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct image *image;
 	if (!image_open_bytes(&image, data, size, false, "input", NULL))
 		return 0;
-	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true };
+	struct damages damages;
+	damages_init(&damages);
+	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .damages = &damages };
 	struct symbolizer *s = symbolizer_new(&options);
 	uint32_t id = symbolizer_image(s, &(struct symbol_image){ .path = "input", .image = image, .map_fd = -1 });
 	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
@@ -16,7 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (symbolizer_lookup(s, id, from + a)->missing == SYMBOL_FOUND)
 				(void)symbolizer_callee(s, id, from + a);
 	}
+	if (damages.all.count > 1) // the input, and nothing else
+		abort();
 	symbolizer_free(s);
+	damages_release(&damages);
 	image_release(image);
 	return 0;
 }
