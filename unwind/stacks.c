@@ -6,6 +6,8 @@
 #include "unwind/walk.h"
 
 enum { PREFETCH_BYTES = 2048, FIRST_BYTES = 512, LINE_BYTES = 64 };
+// The kernel puts registers and their extended state between the interrupted stack pointer and the handler's: 11 KiB with AMX.
+enum { SIGNAL_FRAME_BYTES = 1 << 14 };
 
 // ---------------------------------------------------------------- stacks of more frames than there is room for
 
@@ -93,8 +95,18 @@ static bool lane_step(struct lane *lane)
 {
 	struct frame *last = &lane->walk.out->frames[lane->walk.out->count - 1];
 
-	if (!walk_step(&lane->walk, &lane->at, &lane->end))
+	const uint64_t sp = lane->at.sp;
+
+	if (!walk_step(&lane->walk, &lane->at, &lane->end)) {
+		// The interrupted stack is not deeper than the copy: none of it was copied.
+		if (lane->at.is_elsewhere && (lane->end == UNWIND_TRUNCATED || lane->end == UNWIND_BAD_READ))
+			lane->end = UNWIND_UNSUPPORTED;
 		return false;
+	}
+	if (lane->at.kind == FRAME_INTERRUPTED) {
+		const struct stack_view *view = &lane->walk.view;
+		lane->at.is_elsewhere = lane->at.sp - view->start >= view->size && lane->at.sp - sp > SIGNAL_FRAME_BYTES;
+	}
 	// The kernel put the trampoline's address there: nothing called it, and the byte before it is another function's.
 	if (lane->at.kind == FRAME_INTERRUPTED && last->kind == FRAME_RETURN)
 		last->kind = FRAME_INTERRUPTED;

@@ -51,6 +51,7 @@ struct cursor {
 	uint8_t kind;            // enum frame_kind
 	uint8_t via;             // enum frame_via
 	bool sp_is_exact;        // false: only known to be at or above `sp`
+	bool is_elsewhere;       // a signal came while another stack was in use than the handler has, and that is not in the copy
 	unsigned backward;       // signal frames whose caller's sp was not above theirs
 };
 

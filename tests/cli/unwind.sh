@@ -100,13 +100,13 @@ if command -v go >/dev/null && (cd "$dir" && HOME="$dir" GOFLAGS=-mod=mod GOPATH
 		holds 'share("root", "unsupported", "not_user") >= 0.98 and share("root") > 0.5' "a $program Go program: root, or a change of stacks that is said"
 		[ "$program" = plain ] || continue # without names
 		"$ps" fold -i "$dir/perf.data" --addrs >"$dir/folded" 2>>"$dir/err"
-		# sum of stacks that count() or sorted() is in, and of those that are complete
+		# sum of stacks that count() or sorted() is in, and of those that are complete; but where the stack changes, for a signal handler too
 		python3 - "$dir/folded" <<'P'
 import sys
 good = bad = 0
 for line in open(sys.argv[1]):
     stack, n = line.rsplit(" ", 1)
-    if ("main.count" in stack or "main.sorted" in stack) and "systemstack" not in stack and "morestack" not in stack:
+    if ("main.count" in stack or "main.sorted" in stack) and not any(other in stack for other in ("systemstack", "morestack", "sigreturn")):
         if stack.split(";")[1].startswith("runtime.goexit"):
             good += int(n)
         else:
