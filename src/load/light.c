@@ -1,25 +1,21 @@
-// Samples that are nothing but a call chain, as live-unwound ones are, and perf's by frame pointers. While the file is read their chain is
+// Samples that are nothing but a call chain, as live-unwound ones are, and perf's by frame pointers. As they come in the file their chain is
 // found among those seen before (seen.h); once their turn in the order of time has come, that chain's stack is theirs, if it was worked out in
 // the same mappings.
 #include "load/loader.h"
 
-bool light_add(struct loader *loader, const struct record *record, size_t event)
+void light_add(struct loader *loader, const struct ahead_light *samples, size_t count)
 {
-	const uint64_t more = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_BRANCH_STACK;
-	if (record->type != PERF_RECORD_SAMPLE || loader->options->sink != NULL)
-		return false;
-	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
-	if ((attr->sample_type & more) != 0)
-		return false;
-	struct queued_light *light = queue_add_light(&loader->queue, record->id.time_ns);
-	light->chain = seen_find(&loader->seen, record, event);
-	light->time_ns = record->id.time_ns;
-	light->period = record->sample.period;
-	light->id = (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX;
-	light->pid = record->id.pid;
-	light->tid = record->id.tid;
-	light->cpu = record->id.cpu;
-	return true;
+	enum { SLOTS_AHEAD = 12, CHAINS_AHEAD = 6 };
+	for (size_t i = 0; i < count; i++) {
+		const struct ahead_light *s = &samples[i];
+		if (count - i > SLOTS_AHEAD)
+			seen_fetch_slot(&loader->seen, &s[SLOTS_AHEAD].chain);
+		if (count - i > CHAINS_AHEAD)
+			seen_fetch_chain(&loader->seen, &s[CHAINS_AHEAD].chain);
+		struct queue_item item = { .time_ns = s->time_ns, .chain = seen_find(&loader->seen, &s->chain), .period = s->period, .id = s->id, .pid = s->pid,
+		                           .tid = s->tid, .cpu = s->cpu };
+		queue_add(&loader->queue, &item);
+	}
 }
 
 void light_forget(struct loader *loader)
@@ -69,7 +65,7 @@ static const struct seen_result *result_of(struct loader *loader, const struct l
 	return &results[0];
 }
 
-static void find_context(struct loader *loader, const struct queued_light *light, const struct seen_result *result, struct light_thread *thread)
+static void find_context(struct loader *loader, const struct queue_item *light, const struct seen_result *result, struct light_thread *thread)
 {
 	const struct seen_chain *seen = light->chain;
 	if (thread->has_context && thread->cpu == light->cpu && thread->source_event == seen->event && thread->end == result->end &&
@@ -93,7 +89,7 @@ static void find_context(struct loader *loader, const struct queued_light *light
 	loader->has_foreign_chains |= result->end == END_BY_NAME;
 }
 
-void light_take(struct loader *loader, struct queued_light *light)
+void light_take(struct loader *loader, const struct queue_item *light)
 {
 	struct seen_chain *seen = light->chain;
 	const struct perf_event_attr *attr = &reader_event_at(loader->reader, seen->event)->attr;
@@ -112,5 +108,4 @@ void light_take(struct loader *loader, struct queued_light *light)
 		raw_add_known(loader, &sample);
 	}
 	seen_done(&loader->seen, seen);
-	queue_light_done(&loader->queue, light);
 }

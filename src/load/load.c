@@ -257,45 +257,46 @@ static void apply(struct loader *loader, struct queued *queued)
 static void take(void *context, const struct queue_item *item)
 {
 	struct loader *loader = context;
-	if (item->light != NULL)
-		light_take(loader, item->light);
+	if (item->queued == NULL)
+		light_take(loader, item);
 	else
 		apply(loader, item->queued);
 }
 
 // ---------------------------------------------------------------- records
 
-static bool is_used(uint32_t type)
+struct replay { uint64_t last_ns, reaped_ns; };
+
+static void saw_time(struct loader *loader, uint64_t time_ns)
 {
-	switch (type) {
-	case PERF_RECORD_MMAP: case PERF_RECORD_MMAP2: case PERF_RECORD_COMM: case PERF_RECORD_FORK: case PERF_RECORD_EXIT:
-	case PERF_RECORD_KSYMBOL: case PERF_RECORD_SAMPLE: case PERF_RECORD_READ: case PERF_RECORD_LOST: case PERF_RECORD_LOST_SAMPLES:
-	case PERF_RECORD_THROTTLE: case PERF_RECORD_UNTHROTTLE:
-		return true;
-	default:
-		return false;
-	}
+	if (loader->first_ns == 0 || time_ns < loader->first_ns)
+		loader->first_ns = time_ns;
+	if (time_ns > loader->last_ns)
+		loader->last_ns = time_ns;
+}
+
+static void add_lights(struct loader *loader, const struct ahead_light *samples, size_t count, struct replay *replay)
+{
+	for (size_t i = 0; i < count; i++)
+		saw_time(loader, samples[i].time_ns);
+	if (count > 0)
+		replay->last_ns = samples[count - 1].time_ns;
+	light_add(loader, samples, count);
 }
 
 // A record without a time describes how things were when the recorder looked: it goes with what came before it in the file.
-static void add_record(struct loader *loader, const struct record *record, size_t event, uint64_t *last_ns)
+static void add_record(struct loader *loader, const struct record *record, size_t event, struct replay *replay)
 {
-	bool has_time = (record->id.has & PERF_SAMPLE_TIME) != 0 && record->id.time_ns != 0 && record->id.time_ns != UINT64_MAX;
+	bool has_time = record_has_time(record);
 	if (has_time) {
-		*last_ns = record->id.time_ns;
-		if (loader->first_ns == 0 || *last_ns < loader->first_ns)
-			loader->first_ns = *last_ns;
-		if (*last_ns > loader->last_ns)
-			loader->last_ns = *last_ns;
-		if (light_add(loader, record, event))
-			return;
+		replay->last_ns = record->id.time_ns;
+		saw_time(loader, replay->last_ns);
 	}
 	struct queued *queued = queue_copy(&loader->queue, record, event, !has_time);
-	if (*last_ns == 0) {
+	if (replay->last_ns == 0)
 		apply(loader, queued);
-		return;
-	}
-	queue_add(&loader->queue, queued, *last_ns);
+	else
+		queue_add(&loader->queue, &(struct queue_item){ .time_ns = replay->last_ns, .queued = queued });
 }
 
 // Raw samples that wait are older than what is to come.
@@ -307,33 +308,57 @@ static void end_round(struct loader *loader)
 	loader->options->sink->round(loader->options->sink->context, loader->reader);
 }
 
-static bool replay(struct loader *loader, struct err *err)
+static void finish_round(struct loader *loader, struct replay *replay)
 {
-	uint64_t last_ns = 0, reaped_ns = 0;
-	for (;;) {
-		struct record record;
-		size_t event;
-		uint64_t offset;
-		enum reader_next next = reader_next(loader->reader, &record, &event, &offset, err);
-		if (next == READER_ERROR)
-			return false;
-		if (next == READER_END)
-			break;
-		if (record.type == RECORD_USER_FINISHED_ROUND && !reader_is_folder(loader->reader)) {
-			queue_round(&loader->queue, take, loader);
-			end_round(loader);
-			// Whoever died a while before the newest record that was replayed is forgotten: numbers come again.
-			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS && reaped_ns > 0) {
-				spaces_reap(loader->spaces, reaped_ns);
-				light_forget(loader);
-			}
-			if (loader->queue.last_round_ns > reaped_ns + REAP_AFTER_NS)
-				reaped_ns = loader->queue.last_round_ns;
-		} else if (is_used(record.type) || (loader->options->sink != NULL && record.type < RECORD_USER_HEADER_ATTR)) {
-			add_record(loader, &record, event, &last_ns);
+	queue_round(&loader->queue, take, loader);
+	end_round(loader);
+	// Whoever died a while before the newest record that was replayed is forgotten: numbers come again.
+	if (loader->queue.last_round_ns <= replay->reaped_ns + REAP_AFTER_NS)
+		return;
+	if (replay->reaped_ns > 0) {
+		spaces_reap(loader->spaces, replay->reaped_ns);
+		light_forget(loader);
+	}
+	replay->reaped_ns = loader->queue.last_round_ns;
+}
+
+static void add_batch(struct loader *loader, const struct batch *batch, struct replay *replay)
+{
+	size_t light = 0;
+	for (size_t i = 0; i <= batch->others.count; i++) {
+		size_t end = i < batch->others.count ? batch->others.data[i].after : batch->lights.count;
+		for (size_t count; light < end; light += count) {
+			count = queue_room(&loader->queue, QUEUE_BYTES_MOST, end - light);
+			add_lights(loader, &batch->lights.data[light], count, replay);
 			queue_bound(&loader->queue, QUEUE_BYTES_MOST, take, loader);
 		}
+		if (i == batch->others.count)
+			return;
+		const struct ahead_other *other = &batch->others.data[i];
+		if (other->record.type != RECORD_USER_FINISHED_ROUND) {
+			add_record(loader, &other->record, other->event, replay);
+			queue_bound(&loader->queue, QUEUE_BYTES_MOST, take, loader);
+		} else if (!reader_is_folder(loader->reader)) {
+			finish_round(loader, replay);
+		}
 	}
+}
+
+static bool replay(struct loader *loader, struct err *err)
+{
+	struct replay replay = { 0 };
+	struct ahead *ahead = ahead_new(loader->reader, loader->options->sink == NULL, load_jobs(loader->options));
+	enum reader_next end;
+	do {
+		const struct batch *batch = ahead_next(ahead);
+		add_batch(loader, batch, &replay);
+		end = batch->end;
+		if (end == READER_ERROR)
+			*err = batch->err;
+	} while (end == READER_RECORD);
+	ahead_free(ahead);
+	if (end == READER_ERROR)
+		return false;
 	queue_flush(&loader->queue, UINT64_MAX, take, loader);
 	raw_flush(loader);
 	end_round(loader);

@@ -38,7 +38,7 @@ struct load_options {
 	bool symbols;        // false: addresses only
 	const char *symfs;
 	const char *const *debug_dirs; // NULL-terminated, asked before the usual ones; or NULL
-	unsigned jobs;       // threads that unwind raw stacks and read debug information; 0: one, and one a processor (at most 4)
+	unsigned jobs;       // threads that unwind raw stacks, and that read the file ahead and debug information; 0: one, and one a processor (at most 4)
 	double symbol_time_s; // 0: no limit
 	bool no_cache;        // keep no decompressed debug sections on disk
 	struct debuginfod *debuginfod; // asked for the files of images with many samples (load/hot.h); the caller's; NULL: no network

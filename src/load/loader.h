@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "load/account.h"
+#include "load/ahead.h"
 #include "load/images.h"
 #include "load/jit.h"
 #include "load/load.h"
@@ -101,14 +102,16 @@ void chain_from_sample(struct chain *chain, const struct record *record, const s
 uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *chain, const struct maps *maps, const struct maps *kernel,
                       bool is_foreign);
 
-// light.c: samples that are nothing but a call chain. false: this one is more, or somebody wants all of it.
-bool light_add(struct loader *loader, const struct record *record, size_t event);
-void light_take(struct loader *loader, struct queued_light *light);
+// light.c: samples that are nothing but a call chain, in the order of the file and in that of time.
+void light_add(struct loader *loader, const struct ahead_light *samples, size_t count);
+void light_take(struct loader *loader, const struct queue_item *light);
 // Processes or mappings have changed.
 void light_forget(struct loader *loader);
 
 // names.c, signal.c, finish.c: what is done once all records were seen.
 void load_symbols(struct loader *loader);
+// Threads to read with, and to read debug information with: as many as were asked for, or the processors there are.
+unsigned load_jobs(const struct load_options *options);
 void load_signal_frames(struct loader *loader);
 void load_ends_by_name(struct loader *loader);
 void load_meta(struct loader *loader);

@@ -52,16 +52,12 @@ void queue_done(struct queue *queue, struct queued *queued)
 	let_go(queue, queued->chunk);
 }
 
-void queue_light_done(struct queue *queue, struct queued_light *light)
-{
-	let_go(queue, light->chunk);
-}
-
 void queue_release(struct queue *queue)
 {
 	for (size_t i = 0; i < queue->items.count; i++) {
 		const struct queue_item *item = &queue->items.data[i];
-		let_go(queue, item->queued != NULL ? item->queued->chunk : item->light->chunk);
+		if (item->queued != NULL)
+			let_go(queue, item->queued->chunk);
 	}
 	vec_release(&queue->items);
 	free(queue->filling);
@@ -124,18 +120,21 @@ static size_t other_pieces(struct record *record, struct piece *pieces)
 }
 
 // What a decoded record borrows lies in its bytes: with those copied, the pointers move along.
-static struct queued *copy_whole(struct queue *queue, const struct record *record, size_t event, bool synthesized)
+void queue_move(struct record *record, uint8_t *bytes)
 {
-	struct record copy = *record;
 	struct piece pieces[5];
-	size_t count = copy.type == PERF_RECORD_SAMPLE ? sample_pieces(&copy.sample, pieces) : other_pieces(&copy, pieces);
-	struct queued *queued = chunk_alloc(queue, sizeof(*queued) + copy.size);
-	uint8_t *bytes = (uint8_t *)(queued + 1);
-	memcpy(bytes, record->header, copy.size);
+	size_t count = record->type == PERF_RECORD_SAMPLE ? sample_pieces(&record->sample, pieces) : other_pieces(record, pieces);
+	memcpy(bytes, record->header, record->size);
 	for (size_t i = 0; i < count; i++)
 		*pieces[i].pointer = pieces[i].size > 0 ? bytes + ((const uint8_t *)pieces[i].from - (const uint8_t *)record->header) : NULL;
-	copy.header = (const struct perf_event_header *)bytes;
-	*queued = (struct queued){ .record = copy, .event = event, .synthesized = synthesized, .chunk = queue->filling };
+	record->header = (const struct perf_event_header *)(const void *)bytes;
+}
+
+static struct queued *copy_whole(struct queue *queue, const struct record *record, size_t event, bool synthesized)
+{
+	struct queued *queued = chunk_alloc(queue, sizeof(*queued) + record->size);
+	*queued = (struct queued){ .record = *record, .event = event, .synthesized = synthesized, .chunk = queue->filling };
+	queue_move(&queued->record, (uint8_t *)(queued + 1));
 	return queued;
 }
 
@@ -167,30 +166,22 @@ struct queued *queue_copy(struct queue *queue, const struct record *record, size
 
 // ---------------------------------------------------------------- order
 
-static void add(struct queue *queue, struct queue_item item, size_t bytes)
+static size_t bytes_of_item(const struct queue_item *item)
+{
+	return sizeof(*item) + (item->queued != NULL ? sizeof(*item->queued) + item->queued->record.size : 0);
+}
+
+void queue_add(struct queue *queue, const struct queue_item *item)
 {
 	if (queue->items.count == 0)
 		queue->sorted = true;
-	else if (item.time_ns < queue->items.data[queue->items.count - 1].time_ns)
+	else if (item->time_ns < queue->items.data[queue->items.count - 1].time_ns)
 		queue->sorted = false;
-	item.sequence = queue->sequence++;
-	vec_push(&queue->items, item);
-	queue->bytes += bytes;
-	if (item.time_ns > queue->newest_ns)
-		queue->newest_ns = item.time_ns;
-}
-
-void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns)
-{
-	add(queue, (struct queue_item){ .time_ns = time_ns, .queued = queued }, sizeof(*queued) + queued->record.size);
-}
-
-struct queued_light *queue_add_light(struct queue *queue, uint64_t time_ns)
-{
-	struct queued_light *light = chunk_alloc(queue, sizeof(*light));
-	light->chunk = queue->filling;
-	add(queue, (struct queue_item){ .time_ns = time_ns, .light = light }, sizeof(*light) + sizeof(struct queue_item));
-	return light;
+	vec_push(&queue->items, *item);
+	queue->items.data[queue->items.count - 1].sequence = queue->sequence++;
+	queue->bytes += bytes_of_item(item);
+	if (item->time_ns > queue->newest_ns)
+		queue->newest_ns = item->time_ns;
 }
 
 static int by_time(const void *a, const void *b)
@@ -214,7 +205,7 @@ void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, vo
 	sort(queue);
 	while (count < queue->items.count && queue->items.data[count].time_ns <= up_to_ns) {
 		const struct queue_item *item = &queue->items.data[count++];
-		queue->bytes -= item->queued != NULL ? sizeof(*item->queued) + item->queued->record.size : sizeof(*item->light) + sizeof(*item);
+		queue->bytes -= bytes_of_item(item);
 		take(context, item);
 	}
 	if (count > 0) {
@@ -227,6 +218,12 @@ void queue_round(struct queue *queue, queue_take_fn *take, void *context)
 {
 	queue_flush(queue, queue->last_round_ns, take, context);
 	queue->last_round_ns = queue->newest_ns;
+}
+
+size_t queue_room(const struct queue *queue, size_t most_bytes, size_t count)
+{
+	size_t room = queue->bytes <= most_bytes ? (most_bytes - queue->bytes) / sizeof(struct queue_item) + 1 : 1;
+	return count < room ? count : room;
 }
 
 void queue_bound(struct queue *queue, size_t most_bytes, queue_take_fn *take, void *context)

@@ -21,16 +21,15 @@ struct queued { // a record and what it borrows, in one piece of memory
 	struct queue_chunk *chunk;
 };
 
-// A sample of which nothing is copied but what it counts: its call chain is kept once for all samples that have it (seen.h).
-struct queued_light {
+// One of the two: a record; or a sample of which nothing is copied but what it counts, as its call chain is kept once for all that have it (seen.h).
+struct queue_item {
+	uint64_t time_ns, sequence;  // sequence: the queue's
+	struct queued *queued;       // NULL: a light sample, of which the rest tells
 	struct seen_chain *chain;
-	uint64_t time_ns, period, id; // id: UINT64_MAX where the sample has none
+	uint64_t period, id;         // id: UINT64_MAX where the sample has none
 	int32_t pid, tid;
 	uint32_t cpu;
-	struct queue_chunk *chunk;
 };
-
-struct queue_item { uint64_t time_ns, sequence; struct queued *queued; struct queued_light *light; }; // one of the two
 
 struct queue {
 	VEC(struct queue_item) items;
@@ -42,20 +41,22 @@ struct queue {
 	bool keeps_whole;                  // copies are whole records, header and all; else what is used of them
 };
 
-typedef void queue_take_fn(void *context, const struct queue_item *item); // who takes it lets it go, by queue_done or queue_light_done
+typedef void queue_take_fn(void *context, const struct queue_item *item); // who takes a record lets it go, by queue_done; the item holds while the call lasts
 
 void queue_release(struct queue *queue);
-// A copy of the record, to be let go by queue_done; queue_add makes it wait, too.
+// A copy of the record, to be let go by queue_done.
 struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized);
-void queue_add(struct queue *queue, struct queued *queued, uint64_t time_ns);
+// Copies the record's bytes to `bytes`, which are 8-byte aligned, and lets it borrow from there.
+void queue_move(struct record *record, uint8_t *bytes);
+// Makes an item wait until its time; a record's copy is the queue's until it is taken.
+void queue_add(struct queue *queue, const struct queue_item *item);
 void queue_done(struct queue *queue, struct queued *queued);
-// A light sample that waits, for its maker to fill.
-struct queued_light *queue_add_light(struct queue *queue, uint64_t time_ns);
-void queue_light_done(struct queue *queue, struct queued_light *light);
 // Hands on, oldest first, what is not newer than `up_to_ns`.
 void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context);
 // A FINISHED_ROUND.
 void queue_round(struct queue *queue, queue_take_fn *take, void *context);
+// How many of `count` light samples may come before queue_bound has to be called: at least one.
+size_t queue_room(const struct queue *queue, size_t most_bytes, size_t count);
 // Where there are no rounds, memory sets the limit: past `most_bytes` the older half goes.
 void queue_bound(struct queue *queue, size_t most_bytes, queue_take_fn *take, void *context);
 

@@ -84,13 +84,13 @@ static void grow(struct seen_table *table)
 	table->capacity = capacity;
 }
 
-static bool is_same(const struct seen_chain *chain, const struct record *record, size_t event)
+// Hashes can be made to collide: what counts is the bytes.
+static bool is_same(const struct seen_chain *chain, const struct seen_key *key)
 {
-	const struct record_sample *sample = &record->sample;
-	size_t chain_bytes = sample->callchain_count * sizeof(uint64_t);
-	return chain->ip == sample->ip && chain->event == event && chain->misc == record->misc && chain->callchain_count == sample->callchain_count &&
-	       chain->raw_size == sample->raw_size && (chain_bytes == 0 || memcmp(chain->words, sample->callchain, chain_bytes) == 0) &&
-	       (sample->raw_size == 0 || memcmp(chain->words + chain->callchain_count, sample->raw, sample->raw_size) == 0);
+	size_t chain_bytes = key->callchain_count * sizeof(uint64_t);
+	return chain->ip == key->ip && chain->event == key->event && chain->misc == key->misc && chain->callchain_count == key->callchain_count &&
+	       chain->raw_size == key->raw_size && (chain_bytes == 0 || memcmp(chain->words, key->words, chain_bytes) == 0) &&
+	       (key->raw_size == 0 || memcmp(chain->words + chain->callchain_count, key->raw, key->raw_size) == 0);
 }
 
 // Both parts at once, where the raw data stands behind the chain, as it does in a file.
@@ -105,37 +105,52 @@ static uint64_t hash_of(const struct record_sample *sample)
 	return hash_bytes(sample->callchain, chain_bytes) ^ hash_bytes(sample->raw, sample->raw_size);
 }
 
+struct seen_key seen_key_of(const struct record *record, size_t event)
+{
+	const struct record_sample *sample = &record->sample;
+	return (struct seen_key){ .hash = hash_of(sample) ^ sample->ip ^ ((uint64_t)event << 16 | record->misc) * 0x9e3779b97f4a7c15u, .ip = sample->ip,
+	                          .words = sample->callchain, .raw = sample->raw, .callchain_count = (uint32_t)sample->callchain_count,
+	                          .raw_size = sample->raw_size, .event = (uint32_t)event, .misc = record->misc };
+}
+
+void seen_fetch_slot(const struct seen *seen, const struct seen_key *key)
+{
+	const struct seen_table *table = seen->filling;
+	if (table != NULL)
+		__builtin_prefetch(&table->slots[key->hash & (table->capacity - 1)]);
+}
+
 // All of a chain comes into the cache at once, where one line after another would be waited for.
-static void fetch(const struct seen_chain *chain, const struct record_sample *sample)
+void seen_fetch_chain(const struct seen *seen, const struct seen_key *key)
 {
 	enum { LINE_BYTES = 64, LINES_MOST = 8 };
-	size_t lines = (sizeof(*chain) + sample->callchain_count * sizeof(uint64_t) + sample->raw_size) / LINE_BYTES;
-	for (size_t i = 1; i <= lines && i < LINES_MOST; i++)
+	const struct seen_table *table = seen->filling;
+	const struct seen_chain *chain = table != NULL ? table->slots[key->hash & (table->capacity - 1)].chain : NULL;
+	size_t lines = (sizeof(*chain) + key->callchain_count * sizeof(uint64_t) + key->raw_size) / LINE_BYTES;
+	for (size_t i = 0; chain != NULL && i <= lines && i < LINES_MOST; i++)
 		__builtin_prefetch((const uint8_t *)chain + i * LINE_BYTES);
 }
 
-static struct seen_chain *add(struct seen_table *table, const struct record *record, size_t event)
+static struct seen_chain *add(struct seen_table *table, const struct seen_key *key)
 {
-	const struct record_sample *sample = &record->sample;
-	size_t chain_bytes = sample->callchain_count * sizeof(uint64_t);
-	struct seen_chain *chain = arena_alloc(&table->arena, sizeof(*chain) + chain_bytes + sample->raw_size);
+	size_t chain_bytes = key->callchain_count * sizeof(uint64_t);
+	struct seen_chain *chain = arena_alloc(&table->arena, sizeof(*chain) + chain_bytes + key->raw_size);
 	chain->table = table;
-	chain->ip = sample->ip;
-	chain->event = (uint32_t)event;
-	chain->misc = record->misc;
-	chain->callchain_count = (uint32_t)sample->callchain_count;
-	chain->raw_size = sample->raw_size;
+	chain->ip = key->ip;
+	chain->event = key->event;
+	chain->misc = key->misc;
+	chain->callchain_count = key->callchain_count;
+	chain->raw_size = key->raw_size;
 	if (chain_bytes > 0)
-		memcpy(chain->words, sample->callchain, chain_bytes);
-	if (sample->raw_size > 0)
-		memcpy(chain->words + sample->callchain_count, sample->raw, sample->raw_size);
+		memcpy(chain->words, key->words, chain_bytes);
+	if (key->raw_size > 0)
+		memcpy(chain->words + key->callchain_count, key->raw, key->raw_size);
 	return chain;
 }
 
-struct seen_chain *seen_find(struct seen *seen, const struct record *record, size_t event)
+struct seen_chain *seen_find(struct seen *seen, const struct seen_key *key)
 {
-	const struct record_sample *sample = &record->sample;
-	uint64_t hash = hash_of(sample) ^ sample->ip ^ ((uint64_t)event << 16 | record->misc) * 0x9e3779b97f4a7c15u;
+	uint64_t hash = key->hash;
 	struct seen_table *table = seen->filling;
 	if (table == NULL || table->arena.bytes > TABLE_BYTES_MOST) {
 		if (table != NULL && table->waiting == 0) {
@@ -150,14 +165,12 @@ struct seen_chain *seen_find(struct seen *seen, const struct record *record, siz
 		grow(table);
 	size_t mask = table->capacity - 1, at = hash & mask;
 	struct seen_slot *slot = &table->slots[at];
-	if (slot->chain != NULL)
-		fetch(slot->chain, sample);
-	while (slot->chain != NULL && (slot->hash != hash || !is_same(slot->chain, record, event))) {
+	while (slot->chain != NULL && (slot->hash != hash || !is_same(slot->chain, key))) {
 		at = (at + 1) & mask;
 		slot = &table->slots[at];
 	}
 	if (slot->chain == NULL) {
-		*slot = (struct seen_slot){ hash, add(table, record, event) };
+		*slot = (struct seen_slot){ hash, add(table, key) };
 		table->count++;
 	}
 	table->waiting++;

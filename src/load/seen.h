@@ -31,13 +31,26 @@ struct seen_chain {
 	uint64_t words[];       // the call chain, then the raw data
 };
 
+struct seen_key { // a chain that is looked for
+	uint64_t hash, ip;
+	const uint64_t *words;
+	const uint8_t *raw;
+	uint32_t callchain_count, raw_size, event;
+	uint16_t misc;
+};
+
 struct seen {
 	struct seen_table *filling; // NULL: none yet
 	struct seen_table *old;     // samples wait for their chains still
 };
 
-// The chain of a sample that has neither registers nor branches, to be let go by seen_done.
-struct seen_chain *seen_find(struct seen *seen, const struct record *record, size_t event);
+// Of a sample that has neither registers nor branches; borrows from the record. Needs no table: made by whoever reads ahead.
+struct seen_key seen_key_of(const struct record *record, size_t event);
+// The key's chain, to be let go by seen_done.
+struct seen_chain *seen_find(struct seen *seen, const struct seen_key *key);
+// Brings into the cache what the look-ups of keys that are soon to come need: first its slot, and once that is there its chain.
+void seen_fetch_slot(const struct seen *seen, const struct seen_key *key);
+void seen_fetch_chain(const struct seen *seen, const struct seen_key *key);
 void seen_done(struct seen *seen, struct seen_chain *chain);
 void seen_release(struct seen *seen);
 

@@ -401,8 +401,7 @@ static void resolve(struct symbols *symbols)
 	vec_release(&queries);
 }
 
-// Threads that read debug information: as many as were asked for, or the processors there are.
-static unsigned symbol_jobs(const struct load_options *options)
+unsigned load_jobs(const struct load_options *options)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	if (options->jobs > 0)
@@ -414,7 +413,7 @@ void load_symbols(struct loader *loader)
 {
 	struct profile *profile = loader->profile;
 	struct symbolizer_options how = loader->images.where;
-	how.jobs = symbol_jobs(loader->options);
+	how.jobs = load_jobs(loader->options);
 	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE, .named = mem_zero(NAMED_SLOTS, sizeof(*symbols.named)) };
 	symbols.images = mem_zero(profile->dsos.count + 1, sizeof(*symbols.images));
 	for (size_t i = 0; i < profile->dsos.count; i++)

@@ -142,6 +142,12 @@ bool record_peek_id(const struct record_layout *layout, const struct perf_event_
 // The time of a sample or trailer, likewise; rings are merged by it.
 bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns);
 
+// It tells a moment. One without describes how things were when the recorder looked.
+static inline bool record_has_time(const struct record *record)
+{
+	return (record->id.has & PERF_SAMPLE_TIME) != 0 && record->id.time_ns != 0 && record->id.time_ns != UINT64_MAX;
+}
+
 const char *record_type_name(uint32_t type); // "MMAP2", "FINISHED_ROUND"; "UNKNOWN" otherwise
 
 #endif

@@ -11,15 +11,30 @@
 
 enum { CHUNK_BYTES = 1 << 18, PIECE_BYTES = 1 << 16 };
 
+uint8_t *input_buffer_new(void)
+{
+	return mem_alloc(CHUNK_BYTES + PIECE_BYTES);
+}
+
 bool input_open(struct input *input, int fd, struct err *err)
 {
+	*input = (struct input){ .fd = -1 };
+	if (!input_go_on(input, fd, err))
+		return false;
+	input->buffer = input_buffer_new();
+	return true;
+}
+
+bool input_go_on(struct input *input, int fd, struct err *err)
+{
 	struct stat st;
-	*input = (struct input){ .fd = fd, .limit = UINT64_MAX, .file_size = UINT64_MAX };
+	if (input->fd >= 0)
+		close(input->fd);
+	*input = (struct input){ .fd = fd, .limit = UINT64_MAX, .file_size = UINT64_MAX, .buffer = input->buffer, .spare = input->spare, .left = input->left };
 	if (fstat(fd, &st) != 0)
 		return err_errno(err, STATUS_INPUT, "reading");
 	if (S_ISREG(st.st_mode))
 		input->file_size = (uint64_t)st.st_size;
-	input->buffer = mem_alloc(CHUNK_BYTES + PIECE_BYTES);
 	return true;
 }
 
@@ -28,6 +43,8 @@ void input_close(struct input *input)
 	if (input->fd >= 0)
 		close(input->fd);
 	free(input->buffer);
+	free(input->spare);
+	free(input->left);
 	*input = (struct input){ .fd = -1 };
 }
 
@@ -60,7 +77,13 @@ uint8_t *input_peek(struct input *input, size_t need, size_t *available, struct 
 {
 	while (input_unread(input) < need && !input->at_end && input->offset + (input->end - input->begin) < input->limit) {
 		// What is left (less than a piece) goes to the front, so records of multiples of 8 bytes stay aligned.
-		memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);
+		uint8_t *to = input->spare != NULL ? input->spare : input->buffer;
+		memmove(to, input->buffer + input->begin, input->end - input->begin);
+		if (input->spare != NULL) {
+			input->left = input->buffer;
+			input->buffer = to;
+			input->spare = NULL;
+		}
 		input->end -= input->begin;
 		input->begin = 0;
 		if (!read_chunk(input, err))

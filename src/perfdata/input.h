@@ -11,6 +11,8 @@
 struct input {
 	int fd;             // owned
 	uint8_t *buffer;
+	uint8_t *spare;     // to go on in when this one is used up; NULL: it is filled again
+	uint8_t *left;      // the one that was gone on from; NULL: none yet
 	size_t begin, end;  // unread bytes in the buffer
 	uint64_t offset;    // in the file, of buffer[begin]
 	uint64_t limit;     // offset behind the last byte that counts; UINT64_MAX: the end of the file
@@ -29,6 +31,9 @@ static inline size_t input_unread(const struct input *input)
 // Takes the descriptor over. A regular file is read from `offset`, which a stream must not ask for.
 bool input_open(struct input *input, int fd, struct err *err);
 void input_close(struct input *input);
+// Goes on with another file, from its start; the buffer and what was lent stay as they are.
+bool input_go_on(struct input *input, int fd, struct err *err);
+uint8_t *input_buffer_new(void); // to be lent; free() frees it
 // Regular files: goes on reading at `offset`.
 bool input_seek(struct input *input, uint64_t offset, uint64_t limit, struct err *err);
 // Makes up to `need` (at most 64 KiB) bytes available in one piece and returns where; *available says how many there are: fewer than

@@ -82,6 +82,36 @@ bool reader_is_folder(const struct reader *reader)
 	return reader->is_folder;
 }
 
+void reader_announce_changes(struct reader *reader)
+{
+	reader->announces = true;
+}
+
+void *reader_buffer_new(void)
+{
+	return input_buffer_new();
+}
+
+bool reader_lend(struct reader *reader, void *buffer)
+{
+	if (reader->input.spare != NULL)
+		return false;
+	reader->input.spare = buffer;
+	return true;
+}
+
+void *reader_left(struct reader *reader)
+{
+	void *left = reader->input.left;
+	reader->input.left = NULL;
+	return left;
+}
+
+bool reader_keeps(const struct reader *reader, const void *record)
+{
+	return reader->inflate == NULL && record != (const void *)reader->copy;
+}
+
 // ---------------------------------------------------------------- the next whole record
 
 enum take { TAKE_RECORD, TAKE_AGAIN, TAKE_END, TAKE_ERROR };
@@ -394,6 +424,12 @@ static bool decode(struct reader *reader, const struct perf_event_header *header
 	return record_decode(&reader->events.events.data[*event]->layout, bytes, header->size, record, err);
 }
 
+static bool is_change(const struct reader *reader, uint32_t type)
+{
+	return (type == RECORD_USER_HEADER_ATTR && reader->is_pipe) || type == RECORD_USER_EVENT_UPDATE || type == RECORD_USER_HEADER_FEATURE ||
+	       type == RECORD_USER_BUILD_ID;
+}
+
 // The usual case, without detours: a sample that stands whole in the buffer, on 8 bytes and in host order. false: nothing was done that
 // the long way does not do again.
 static bool next_sample(struct reader *reader, struct record *record, size_t *event)
@@ -441,6 +477,13 @@ enum reader_next reader_next(struct reader *reader, struct record *record, size_
 		if (take == TAKE_AGAIN)
 			continue;
 		*offset = reader->offset;
+		if (reader->announces && !reader->announced && is_change(reader, header.type)) {
+			reader->announced = true;
+			reader->skip_input = 0; // found again by the next call
+			reader->skip_inflate = 0;
+			return READER_CHANGE;
+		}
+		reader->announced = false;
 		bytes = settle(reader, &header, bytes);
 		struct err why = { 0 };
 		if (decode(reader, &header, bytes, record, event, &why)) {

@@ -63,9 +63,19 @@ const struct reader_caveats *reader_caveats(const struct reader *reader);
 // perf.data folders hold a file per thread of perf: FINISHED_ROUND then says nothing about the order of the whole.
 bool reader_is_folder(const struct reader *reader);
 
-enum reader_next { READER_RECORD, READER_END, READER_ERROR };
+enum reader_next { READER_RECORD, READER_END, READER_ERROR, READER_CHANGE };
 // The next record, decoded. *event: index of the event it belongs to (0 when the record does not tell). Valid until the next call.
 // `offset`: where it stands in the file (of its COMPRESSED record if it came out of one).
 enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err);
+
+// For who reads ahead. From now on reader_next says READER_CHANGE before it takes a record by which events or features become others, and
+// takes it at the call after.
+void reader_announce_changes(struct reader *reader);
+// Records stay valid for as long as the buffer that they stand in: once that is used up the reader goes on in the buffer lent to it, which it then
+// owns, and gives the old one away. Without one it fills its own again.
+void *reader_buffer_new(void); // free() frees it
+bool reader_lend(struct reader *reader, void *buffer); // false: it has one to go on in
+void *reader_left(struct reader *reader);              // the buffer that was left, now the caller's; NULL: none was
+bool reader_keeps(const struct reader *reader, const void *record); // the record stands in a buffer; false: it holds until the next one is read
 
 #endif

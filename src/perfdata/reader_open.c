@@ -255,8 +255,7 @@ static bool spool(struct reader *reader, struct err *err)
 		close(fd);
 		return false;
 	}
-	input_close(&reader->input);
-	return input_open(&reader->input, fd, err);
+	return input_go_on(&reader->input, fd, err);
 }
 
 static bool open_file_layout(struct reader *reader, struct err *err)
@@ -363,6 +362,5 @@ bool reader_open_part(struct reader *reader, bool *more, struct err *err)
 		return err_errno(err, STATUS_INPUT, "opening %s", path);
 	inflate_free(reader->inflate); // each file is a zstd stream of its own
 	reader->inflate = NULL;
-	input_close(&reader->input);
-	return input_open(&reader->input, fd, err);
+	return input_go_on(&reader->input, fd, err);
 }

@@ -21,6 +21,7 @@ struct reader {
 	bool swap, is_pipe, is_folder;
 	bool may_have_tail;       // file layout, never finished: records may stand behind the size that the header tells
 	bool in_tail;
+	bool announces, announced; // reader_announce_changes; the record at hand was announced
 	VEC(char *) parts;        // further files of a folder
 	size_t next_part;
 	uint64_t skip_input;      // bytes of the record that was handed out last, and of what belongs to it

@@ -1,0 +1,228 @@
+// Records read ahead: a recording of several buffers gives the same profile by one thread and by two, from a file, a stream in dribs and drabs
+// and compressed records, and the same error where it is torn.
+#include "load/ahead.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <zstd.h>
+
+#include "load/load.h"
+#include "tests/recording.h"
+#include "tests/tap.h"
+
+enum { SAMPLES = 30000, PROCESSES = 3, FRAMES_MOST = 40 };
+
+static char folder[] = "/tmp/perfsample-ahead-XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+	static char path[256];
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+// Samples of several depths in times that go back and forth within a round, and mappings that change under them.
+static void make_body(struct buf *body)
+{
+	uint64_t random = 1, chain[FRAMES_MOST + 1] = { PERF_CONTEXT_USER };
+	for (uint32_t i = 0; i < SAMPLES; i++) {
+		uint64_t time_ns = 1000000 + (uint64_t)i * 1000 + next_random(&random) % 50000;
+		uint32_t pid = 7 + i % PROCESSES;
+		if (i % 1000 == 0)
+			rec_mmap2(body, pid, 0x400000, 0x100000, i / 1000 * 0x1000, "/usr/bin/app", time_ns);
+		if (i % 700 == 0)
+			rec_comm(body, pid, pid, i % 1400 == 0 ? "even" : "odd", false, time_ns);
+		size_t count = 1 + next_random(&random) % FRAMES_MOST;
+		for (size_t f = 0; f < count; f++)
+			chain[1 + f] = 0x400000 + next_random(&random) % 16 * (f + 1);
+		rec_sample(body, &(struct rec_sample){ .pid = pid, .tid = pid, .cpu = i % 2, .time_ns = time_ns, .chain = chain, .chain_count = count + 1 });
+		if (i % 300 == 299)
+			rec_round(body);
+	}
+}
+
+// The same records in zstd, a record of 32 KiB after the other: one stream, as perf makes it.
+static void compress(struct buf *out, const struct buf *body)
+{
+	enum { PIECE = 32768 };
+	ZSTD_CStream *stream = ZSTD_createCStream();
+	ZSTD_initCStream(stream, 1);
+	static uint8_t packed[PIECE + 4096];
+	for (size_t at = 0; at < body->size; at += PIECE) {
+		ZSTD_inBuffer in = { body->data + at, body->size - at < PIECE ? body->size - at : PIECE, 0 };
+		ZSTD_outBuffer to = { packed, sizeof(packed), 0 };
+		while (in.pos < in.size)
+			ZSTD_compressStream(stream, &to, &in);
+		ZSTD_flushStream(stream, &to);
+		size_t record = rec_start(out, RECORD_USER_COMPRESSED2, 0);
+		buf_u64(out, to.pos);
+		buf_add(out, packed, to.pos);
+		rec_end(out, record);
+	}
+	ZSTD_freeCStream(stream);
+}
+
+static bool write_recording(const char *path, int fd, const struct buf *body)
+{
+	struct writer *writer;
+	struct perf_event_attr clock = rec_attr(false), dummy = rec_attr(true);
+	struct writer_event events[2] = { { clock, "cpu-clock", REC_IDS, 2, -1, 0 }, { dummy, "dummy:HG", REC_SIDEBAND_IDS, 2, -1, 0 } };
+	struct writer_info info = rec_info();
+	struct err err = { 0 };
+	bool good = writer_open(&writer, path, fd, &err) && writer_begin(writer, events, 2, &info, &err) &&
+	            writer_records(writer, body->data, body->size, &err) && writer_finish(writer, &info, NULL, 0, NULL, &err);
+	writer_free(writer);
+	return good;
+}
+
+static uint64_t profile_hash(const struct profile *p)
+{
+	uint64_t hash = hash_pair(p->samples.count, p->nodes.count);
+	for (size_t i = 0; i < p->samples.count; i++) {
+		struct profile_sample s = samples_at(&p->samples, i);
+		hash = hash_pair(hash_pair(hash, s.time_ns), hash_pair((uint64_t)s.pid, s.cpu));
+		hash = hash_pair(hash_pair(hash, s.comm), s.end);
+		for (uint32_t node = s.stack; node != PROFILE_NONE; node = p->nodes.data[node].parent)
+			hash = hash_pair(hash, p->frames.data[p->nodes.data[node].frame].image_addr);
+	}
+	return hash;
+}
+
+// 0: an error, told in `err`.
+static uint64_t load(const char *input, unsigned jobs, struct err *err)
+{
+	struct load_options options = load_defaults();
+	options.input = input;
+	options.symbols = false;
+	options.jobs = jobs;
+	struct profile p;
+	*err = (struct err){ 0 };
+	uint64_t hash = load_profile(&p, &options, err) ? profile_hash(&p) : 0;
+	ok(hash == 0 || p.samples.count == SAMPLES, "%u jobs: %zu samples", jobs, p.samples.count);
+	profile_release(&p);
+	return hash;
+}
+
+struct dribble { const struct buf *bytes; int fd; };
+
+static void *dribble(void *context)
+{
+	const struct dribble *d = context;
+	uint64_t random = 5;
+	for (size_t at = 0; at < d->bytes->size;) {
+		size_t left = d->bytes->size - at, some = 1 + next_random(&random) % 100000;
+		ssize_t written = write(d->fd, d->bytes->data + at, some < left ? some : left);
+		if (written <= 0)
+			break;
+		at += (size_t)written;
+	}
+	close(d->fd);
+	return NULL;
+}
+
+static uint64_t load_stream(const struct buf *stream, unsigned jobs, struct err *err)
+{
+	int ends[2], in = dup(0);
+	pthread_t thread;
+	if (pipe(ends) != 0)
+		return 0;
+	dup2(ends[0], 0);
+	close(ends[0]);
+	struct dribble d = { stream, ends[1] };
+	pthread_create(&thread, NULL, dribble, &d);
+	uint64_t hash = load("-", jobs, err);
+	dup2(in, 0);
+	close(in);
+	pthread_join(thread, NULL);
+	return hash;
+}
+
+static void read_file(const char *path, struct buf *out)
+{
+	static uint8_t piece[65536];
+	int fd = open(path, O_RDONLY);
+	for (ssize_t n; fd >= 0 && (n = read(fd, piece, sizeof(piece))) > 0;)
+		buf_add(out, piece, (size_t)n);
+	close(fd);
+}
+
+static void same_by_any_number_of_threads(const struct buf *body)
+{
+	struct err err;
+	struct buf packed = { 0 }, stream = { 0 };
+	ok(body->size > 4 << 20 && write_recording(in_folder("file"), -1, body), "a recording of %zu bytes", body->size);
+	uint64_t wanted = load(in_folder("file"), 1, &err);
+	ok(wanted != 0, "read by one thread (%s)", err.text);
+	for (unsigned jobs = 2; jobs <= 3; jobs++)
+		is_u64(load(in_folder("file"), jobs, &err), wanted, "the same by %u (%s)", jobs, err.text);
+	compress(&packed, body);
+	ok(packed.size < body->size && write_recording(in_folder("packed"), -1, &packed), "compressed to %zu bytes", packed.size);
+	for (unsigned jobs = 1; jobs <= 2; jobs++)
+		is_u64(load(in_folder("packed"), jobs, &err), wanted, "the same out of compressed records by %u (%s)", jobs, err.text);
+	int fd = open(in_folder("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	ok(fd >= 0 && write_recording("-", fd, body), "as a stream");
+	close(fd);
+	read_file(in_folder("stream"), &stream);
+	for (unsigned jobs = 1; jobs <= 2; jobs++)
+		is_u64(load_stream(&stream, jobs, &err), wanted, "the same out of a pipe by %u (%s)", jobs, err.text);
+	buf_release(&stream);
+	buf_release(&packed);
+}
+
+// A record in the last quarter that is shorter than its header.
+static void same_error(const struct buf *body)
+{
+	struct err one, two;
+	struct buf torn = { 0 };
+	buf_add(&torn, body->data, body->size);
+	size_t at = 0;
+	struct perf_event_header header;
+	for (memcpy(&header, body->data, sizeof(header)); at < body->size / 4 * 3; at += header.size)
+		memcpy(&header, body->data + at, sizeof(header));
+	header.size = 4;
+	memcpy(torn.data + at, &header, sizeof(header));
+	ok(write_recording(in_folder("torn"), -1, &torn), "torn at %zu", at);
+	ok(load(in_folder("torn"), 1, &one) == 0 && strstr(one.text, "size 4 below 8") != NULL, "%s", one.text);
+	ok(load(in_folder("torn"), 2, &two) == 0, "and by two threads");
+	is_str(two.text, one.text, "the same error");
+	buf_release(&torn);
+}
+
+// Who reads gives up in the middle.
+static void stops_early(void)
+{
+	struct reader *reader;
+	struct err err = { 0 };
+	if (!ok(reader_open(&reader, in_folder("file"), false, &err), "opened (%s)", err.text))
+		return;
+	struct ahead *ahead = ahead_new(reader, true, 2);
+	size_t lights = 0;
+	for (int i = 0; i < 3; i++)
+		lights += ahead_next(ahead)->lights.count;
+	ok(lights > 1000 && lights < SAMPLES, "%zu samples in three batches", lights);
+	ahead_free(ahead);
+	reader_free(reader);
+}
+
+int main(void)
+{
+	struct buf body = { 0 };
+	if (mkdtemp(folder) == NULL)
+		return 1;
+	make_body(&body);
+	same_by_any_number_of_threads(&body);
+	same_error(&body);
+	stops_early();
+	static const char *const names[] = { "file", "packed", "stream", "torn" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		unlink(in_folder(names[i]));
+	rmdir(folder);
+	buf_release(&body);
+	return tap_done();
+}
