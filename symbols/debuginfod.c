@@ -89,7 +89,8 @@ static int on_progress(debuginfod_client *handle, long a, long b)
 
 static bool load(struct debuginfod *client)
 {
-	client->library = dlopen(DEBUGINFOD_SONAME, RTLD_NOW | RTLD_LOCAL);
+	// Never unloaded: libcurl and the TLS library below it keep state of the process's own, which their unloading would leak.
+	client->library = dlopen(DEBUGINFOD_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (client->library == NULL)
 		return false;
 	__typeof__(debuginfod_begin) *begin = (__typeof__(debuginfod_begin) *)dlsym(client->library, "debuginfod_begin");

@@ -212,6 +212,9 @@ static void load_caveats(struct loader *loader)
 	if (caveats->skipped_bytes > 0)
 		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);
+	if (spaces_refused_mappings(loader->spaces) > 0)
+		loader_caveat(loader, "%llu mappings were left out: the file says more of address spaces than its size bears out",
+		              (unsigned long long)spaces_refused_mappings(loader->spaces));
 	if (caveats->feature[0] != '\0')
 		loader_caveat(loader, "part of the header could not be read: %s", caveats->feature);
 	for (size_t i = 0; i < loader->damages.all.count; i++)

@@ -63,6 +63,7 @@ struct loader {
 	struct profile *profile;
 	struct reader *reader;
 	struct spaces *spaces;
+	uint64_t sideband_bytes; // of records, samples of the plain kind not among them: what address spaces may take goes with it
 	struct queue queue;
 	struct account account;
 	struct images images;

@@ -145,7 +145,8 @@ static void unwind_jobs(struct raw_worker *worker, struct raw_job *jobs, size_t 
 		wanted[i]->count = outs[i].count;
 		wanted[i]->end = outs[i].end;
 		vec_reserve(&worker->frames, outs[i].count);
-		memcpy(worker->frames.data + worker->frames.count, outs[i].frames, outs[i].count * sizeof(struct frame));
+		if (outs[i].count > 0) // else there may be no array yet
+			memcpy(worker->frames.data + worker->frames.count, outs[i].frames, outs[i].count * sizeof(struct frame));
 		worker->frames.count += outs[i].count;
 	}
 }

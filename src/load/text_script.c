@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "load/text.h"
+#include "perfdata/event_table.h"
 
 enum { CONTEXT_BITS = 63 }; // addresses with the highest bit are the kernel's
 
@@ -263,11 +264,14 @@ static void add_frame(struct script *s, const struct frame_line *f)
 
 // ---------------------------------------------------------------- samples
 
+// PROFILE_NONE: there are as many as a recording may have.
 static uint32_t event_of(struct script *s, const char *name, size_t length)
 {
 	struct profile *p = s->t->profile;
 	uint32_t text = length > 0 ? intern_bytes(&p->names, name, length) : intern_string(&p->names, "samples");
 	bool is_new;
+	if (p->events.count >= EVENTS_MOST && hash_map_get(&s->events, text) == NULL)
+		return PROFILE_NONE;
 	uint32_t *event = hash_map_put(&s->events, text, (uint32_t)p->events.count, &is_new);
 	if (is_new) {
 		bool is_clock = has_prefix(profile_text(p, text), intern_length(&p->names, text), "cpu-clock") ||
@@ -289,7 +293,7 @@ static void close_sample(struct script *s)
 	s->is_open = false;
 }
 
-static void open_sample(struct script *s, const struct sample_line *line)
+static void open_sample(struct script *s, const struct sample_line *line, uint32_t event)
 {
 	struct frame_line frame;
 	close_sample(s);
@@ -300,7 +304,7 @@ static void open_sample(struct script *s, const struct sample_line *line)
 	vec_clear(&s->inlined);
 	s->sample = (struct profile_sample){
 		.time_ns = line->time_ns, .weight = line->has_period ? line->period : 1, .pid = line->pid, .tid = line->tid, .cpu = line->cpu,
-		.comm = intern_bytes(&s->t->profile->names, line->comm, line->comm_length), .event = event_of(s, line->event, line->event_length),
+		.comm = intern_bytes(&s->t->profile->names, line->comm, line->comm_length), .event = event,
 		.end = UNWIND_ROOT, .is_idle = line->pid == 0 && line->tid == 0,
 	};
 	if (*line->rest != '\0' && parse_frame(line->rest, line->rest + strlen(line->rest), &frame) && frame.dso != NULL)
@@ -354,7 +358,11 @@ static bool take_line(struct script *s, struct err *err)
 		}
 	}
 	if (parse_sample(t->line, &line)) {
-		open_sample(s, &line);
+		uint32_t event = event_of(s, line.event, line.event_length);
+		close_sample(s);
+		if (event == PROFILE_NONE)
+			return text_bad_line(t, "an event of those before, as there are 16,384", err);
+		open_sample(s, &line, event);
 		return true;
 	}
 	// "  file.c:17" below its frame, and what else perf says of one.

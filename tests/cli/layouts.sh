@@ -53,6 +53,14 @@ case $(nm -D "$perfsample" 2>/dev/null) in
 		[ $status -eq 0 ] || [ $status -eq 4 ]
 		ok $? "with --salvage: status $status"
 	done
+	# Copies on change of what forks share: 400 MB, were they not held to the size of the file.
+	status=0
+	(ulimit -v 230000 && exec timeout 20 "$perfsample" report --jobs 1 -i forks.data) >"$work/out" 2>"$work/err" || status=$?
+	is $status 0 "address spaces beyond any proportion to the file: read"
+	like "$(cat "$work/err")" "[0-9]+ mappings were left out: the file says more of address spaces than its size bears out" "and what was left out is said"
 	;;
 esac
+ps report -i events.data
+is "$status" 4 "text of more events than a recording may have: status 4"
+like "$err" 'events.data: line 49153: expected an event of those before, as there are 16,384' "naming the line"
 done_testing
