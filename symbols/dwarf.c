@@ -47,24 +47,51 @@ void dwarf_free(struct dwarf *dwarf)
 	free(dwarf);
 }
 
+// By its origin, which is that of others inlined elsewhere, where that is in the unit.
 static void name_inlined(struct dwarf_unit *dies, struct dwarf_inlined *inlined, struct symbol_source *out)
 {
+	uint32_t die = inlined->origin != 0 ? inlined->origin : inlined->die;
+	struct dwarf_named *recent = &dies->dwarf->recent[hash_u64(die) % (sizeof(dies->dwarf->recent) / sizeof(dies->dwarf->recent[0]))];
 	if (!inlined->is_named) {
-		dwarf_name(dies, dies->offset + inlined->die, out);
-		inlined->linkage_name = out->linkage_name;
-		inlined->name = out->name;
+		if (recent->unit != dies || recent->die != die) {
+			dwarf_name(dies, dies->offset + die, out);
+			*recent = (struct dwarf_named){ .unit = dies, .die = die, .linkage_name = out->linkage_name, .name = out->name };
+		}
+		inlined->linkage_name = recent->linkage_name;
+		inlined->name = recent->name;
 		inlined->is_named = true;
 	}
 	out->linkage_name = inlined->linkage_name;
 	out->name = inlined->name;
 }
 
-// The frames at an address of `function`, from the innermost outwards: each says its name, and where its caller called it.
-static void add_frames(struct dwarf_unit *dies, struct dwarf_unit *lines, struct dwarf_function *function, uint64_t vaddr, struct symbol_chain *out)
+struct place { // of an address
+	struct dwarf_function *function; // NULL: none has it
+	struct dwarf_inlined *inlined;   // those of the function or of the unit
+	uint32_t innermost;              // of those, or SPAN_NONE
+};
+
+static struct place find_place(struct dwarf_unit *dies, uint64_t vaddr)
 {
-	struct dwarf_inlines *inlines = dwarf_function_inlines(dies, function);
-	for (uint32_t i = span_find(&inlines->spans, vaddr); i != SPAN_NONE; i = inlines->all.data[i].parent) {
-		struct dwarf_inlined *inlined = &inlines->all.data[i];
+	struct place place = { .innermost = SPAN_NONE };
+	const struct dwarf_answer *answer = dwarf_functions_answer(dies, vaddr);
+	if (answer != NULL && answer->function != SPAN_NONE) {
+		place.function = &dies->functions->all.data[answer->function];
+		place.inlined = dies->functions->met.data;
+		place.innermost = answer->inlined;
+	} else if (answer == NULL && (place.function = dwarf_function_find(dies, vaddr)) != NULL) {
+		struct dwarf_inlines *inlines = dwarf_function_inlines(dies, place.function);
+		place.inlined = inlines->all.data;
+		place.innermost = span_find(&inlines->spans, vaddr);
+	}
+	return place;
+}
+
+// The frames at an address, from the innermost outwards: each says its name, and where its caller called it.
+static void add_frames(struct dwarf_unit *dies, struct dwarf_unit *lines, const struct place *place, struct symbol_chain *out)
+{
+	for (uint32_t i = place->innermost; i != SPAN_NONE; i = place->inlined[i].parent) {
+		struct dwarf_inlined *inlined = &place->inlined[i];
 		name_inlined(dies, inlined, &out->frames[out->count - 1]);
 		if (out->count < SYMBOL_CHAIN_LIMIT) // deeper than that, the outermost frames stand for what is between
 			out->count++;
@@ -76,8 +103,8 @@ static void add_frames(struct dwarf_unit *dies, struct dwarf_unit *lines, struct
 		}
 	}
 	if (!out->is_named)
-		dwarf_name(dies, dies->offset + function->die, &out->frames[out->count - 1]);
-	out->start = function->start;
+		dwarf_name(dies, dies->offset + place->function->die, &out->frames[out->count - 1]);
+	out->start = place->function->start;
 }
 
 bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out)
@@ -88,15 +115,17 @@ bool dwarf_chain(struct dwarf *dwarf, uint64_t vaddr, struct symbol_chain *out)
 	if (unit == NULL || !dwarf_unit_root(unit))
 		return false;
 	struct dwarf_unit *dies = unit->dwo_name != NULL ? dwarf_unit_split(unit) : unit;
-	struct dwarf_function *function = dies != NULL ? dwarf_function_find(dies, vaddr) : NULL;
+	struct place place = { .innermost = SPAN_NONE };
+	if (dies != NULL)
+		place = find_place(dies, vaddr);
 	struct symbol_source *leaf = &out->frames[0];
 	*leaf = (struct symbol_source){ 0 };
 	uint32_t file;
-	bool has_line = dwarf->with_lines && dwarf_line_find(dwarf_unit_lines(unit), vaddr, &file, &leaf->line);
+	bool has_line = dwarf->with_lines && dwarf_line_find(unit, vaddr, &file, &leaf->line);
 	if (has_line)
 		leaf->file = dwarf_line_path(unit, file);
-	out->count = function != NULL || has_line;
-	if (function != NULL)
-		add_frames(dies, unit, function, vaddr, out);
+	out->count = place.function != NULL || has_line;
+	if (place.function != NULL)
+		add_frames(dies, unit, &place, out);
 	return out->count > 0;
 }

@@ -38,7 +38,8 @@ static void read_attrs(struct abbrev_table *table, struct abbrev *entry, const s
 		switch (attr.name) {
 		case DW_AT_sibling: entry->sibling = (int32_t)entry->count; attr.is_code = true; break;
 		case DW_AT_low_pc: case DW_AT_high_pc: case DW_AT_ranges: entry->has_code = attr.is_code = true; break;
-		case DW_AT_call_file: case DW_AT_call_line: attr.is_code = true; break;
+		case DW_AT_call_file: case DW_AT_call_line: case DW_AT_abstract_origin: attr.is_code = true; break;
+		case DW_AT_name: case DW_AT_linkage_name: case DW_AT_MIPS_linkage_name: case DW_AT_specification: entry->has_name = true; break;
 		}
 		vec_push(&table->attrs, attr);
 		entry->count++;

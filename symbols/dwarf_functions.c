@@ -47,6 +47,7 @@ struct code { // attributes that say where code is
 	uint64_t low, sibling; // sibling: offset from the unit's start; 0: none
 	bool has_ranges, has_high;
 	uint32_t call_file, call_line;
+	uint32_t origin; // offset from the unit's start; 0: none, or in another unit
 };
 
 static void take_code(struct dwarf_unit *unit, uint16_t name, const struct dwarf_value *v, struct code *code)
@@ -57,6 +58,11 @@ static void take_code(struct dwarf_unit *unit, uint16_t name, const struct dwarf
 	case DW_AT_ranges: code->ranges = *v; code->has_ranges = true; break;
 	case DW_AT_call_file: code->call_file = (uint32_t)v->u; break;
 	case DW_AT_call_line: code->call_line = (uint32_t)v->u; break;
+	case DW_AT_abstract_origin: {
+		struct dwarf_ref ref = v->form != DW_FORM_ref_addr && v->form != DW_FORM_GNU_ref_alt ? value_ref(unit, v) : (struct dwarf_ref){ 0 };
+		code->origin = ref.unit == unit ? (uint32_t)(ref.offset - unit->offset) : 0;
+		break;
+	}
 	case DW_AT_sibling: code->sibling = v->form != DW_FORM_ref_addr ? v->u : 0; break;
 	}
 }
@@ -79,16 +85,42 @@ static struct code read_code(struct dwarf_unit *unit, const struct abbrev *entry
 
 struct adding {
 	struct span_table *table;
+	struct dwarf_answer *answers; // instead of a table, where that is NULL
+	size_t count;
 	uint32_t value;
 	uint64_t start; // lowest address of the first range
 };
+
+// The range that begins last holds, of two that begin together the shorter, of two equal ones the later: as in span.h.
+static void answer_range(struct adding *a, uint64_t lo, uint64_t hi)
+{
+	size_t i = 0, end = a->count;
+	while (i < end) {
+		size_t middle = i + (end - i) / 2;
+		if (a->answers[middle].addr < lo)
+			i = middle + 1;
+		else
+			end = middle;
+	}
+	for (; i < a->count && a->answers[i].addr < hi; i++) {
+		struct dwarf_answer *answer = &a->answers[i];
+		if (answer->inlined != SPAN_NONE && (lo < answer->lo || (lo == answer->lo && hi > answer->hi)))
+			continue;
+		answer->lo = lo;
+		answer->hi = hi;
+		answer->inlined = a->value;
+	}
+}
 
 static void add_range(void *context, uint64_t lo, uint64_t hi)
 {
 	struct adding *a = context;
 	if (a->start == 0)
 		a->start = lo;
-	span_add(a->table, lo, hi, a->value);
+	if (a->table != NULL)
+		span_add(a->table, lo, hi, a->value);
+	else
+		answer_range(a, lo, hi);
 }
 
 static void add_code(struct dwarf_unit *unit, const struct code *code, struct adding *adding)
@@ -280,65 +312,185 @@ struct dwarf_function *dwarf_function_find(struct dwarf_unit *unit, uint64_t vad
 
 // ---------------------------------------------------------------- inlines
 
-static void read_inlines(struct walk *w, struct bytes b, struct dwarf_inlines *out)
+struct inlines { // what reading a function's makes
+	VEC(struct dwarf_inlined) all;
+	VEC(uint32_t) open;         // the function inlined that each open DIE is or is in, or SPAN_NONE
+	VEC(uint32_t) kept;         // of each of `all`: its place among those met, or SPAN_NONE
+	struct adding adding;       // where their ranges go
+};
+
+static uint32_t add_inlined(struct dwarf_unit *unit, const struct abbrev *entry, uint32_t parent, uint64_t die, struct bytes *b, struct inlines *out)
 {
-	VEC(uint32_t) open = { 0 }; // the function inlined that each open DIE is or is in, or SPAN_NONE
+	struct code range = read_code(unit, entry, b);
+	if (b->bad)
+		return SPAN_NONE;
+	out->adding.value = (uint32_t)out->all.count;
+	vec_push(&out->all, (struct dwarf_inlined){ .parent = parent, .die = (uint32_t)(die - unit->offset), .call_file = range.call_file,
+	                                            .call_line = range.call_line, .origin = entry->has_name ? 0 : range.origin });
+	add_code(unit, &range, &out->adding);
+	return out->adding.value;
+}
+
+// The bytes read.
+static uint64_t read_inlines(struct dwarf_unit *unit, const struct dwarf_function *function, struct inlines *out)
+{
 	uint32_t now = SPAN_NONE;
+	struct bytes b = dwarf_unit_bytes(unit, unit->offset + function->die);
+	b.end = b.start + unit->offset + function->end;
+	vec_clear(&out->all);
+	vec_clear(&out->open);
 	size_t from = bytes_offset(&b);
 	while (bytes_left(&b) > 0 && !b.bad && out->all.count < INLINES_LIMIT) {
 		uint64_t die = bytes_offset(&b), code = dwarf_uleb(&b);
 		if (code == 0) {
-			if (open.count <= 1)
+			if (out->open.count <= 1)
 				break;
-			now = open.data[--open.count - 1];
+			now = out->open.data[--out->open.count - 1];
 			continue;
 		}
-		const struct abbrev *entry = abbrev_find(w->unit->abbrevs, code);
+		const struct abbrev *entry = abbrev_find(unit->abbrevs, code);
 		if (entry == NULL)
 			break;
 		uint32_t in = now;
 		if (entry->tag == DW_TAG_inlined_subroutine) {
-			struct code range = read_code(w->unit, entry, &b);
-			struct adding adding = { .table = &out->spans, .value = (uint32_t)out->all.count };
-			if (b.bad)
-				break;
-			vec_push(&out->all, (struct dwarf_inlined){ .parent = now, .die = (uint32_t)(die - w->unit->offset),
-			                                            .call_file = range.call_file, .call_line = range.call_line });
-			add_code(w->unit, &range, &adding);
-			in = adding.value;
-		} else if (entry->has_children && open.count > 0 && (is_codeless(entry->tag) || is_type(entry->tag) || entry->tag == DW_TAG_subprogram)) {
-			if (!dwarf_skip_to_sibling(w->unit, entry, &b)) { // what is inside functions in it is theirs
-				dwarf_skip_attributes(w->unit, entry, &b);
-				skip_children(w->unit, &b);
+			in = add_inlined(unit, entry, now, die, &b, out);
+		} else if (entry->has_children && out->open.count > 0 &&
+		           (is_codeless(entry->tag) || is_type(entry->tag) || entry->tag == DW_TAG_subprogram)) {
+			if (!dwarf_skip_to_sibling(unit, entry, &b)) { // what is inside functions in it is theirs
+				dwarf_skip_attributes(unit, entry, &b);
+				skip_children(unit, &b);
 			}
 			continue;
 		} else {
-			dwarf_skip_attributes(w->unit, entry, &b);
+			dwarf_skip_attributes(unit, entry, &b);
 		}
 		if (entry->has_children) {
-			vec_push(&open, in);
+			vec_push(&out->open, in);
 			now = in;
-		} else if (open.count == 0) {
+		} else if (out->open.count == 0) {
 			break;
 		}
 	}
-	w->out->bytes_read += bytes_offset(&b) - from;
-	vec_release(&open);
+	return bytes_offset(&b) - from;
+}
+
+static void inlines_release(struct inlines *inlines)
+{
+	vec_release(&inlines->all);
+	vec_release(&inlines->open);
+	vec_release(&inlines->kept);
 }
 
 struct dwarf_inlines *dwarf_function_inlines(struct dwarf_unit *unit, struct dwarf_function *function)
 {
 	if (function->inlines == NULL) {
-		struct walk w = { .unit = unit, .out = unit->functions };
-		struct bytes b = dwarf_unit_bytes(unit, unit->offset + function->die);
-		function->inlines = NEW(struct dwarf_inlines);
-		b.end = b.start + unit->offset + function->end;
+		struct dwarf_inlines *out = function->inlines = NEW(struct dwarf_inlines);
+		struct inlines read = { .adding = { .table = &out->spans } };
 		// Functions may stand inside each other, but not to make work without end.
-		if (w.out->bytes_read / REREAD_LIMIT <= unit->end - unit->offset)
-			read_inlines(&w, b, function->inlines);
-		span_finish(&function->inlines->spans);
+		if (unit->functions->bytes_read / REREAD_LIMIT <= unit->end - unit->offset)
+			unit->functions->bytes_read += read_inlines(unit, function, &read);
+		out->all.data = read.all.data;
+		out->all.count = read.all.count;
+		out->all.capacity = read.all.capacity;
+		read.all.data = NULL;
+		inlines_release(&read);
+		span_finish(&out->spans);
 	}
 	return function->inlines;
+}
+
+// ---------------------------------------------------------------- addresses known beforehand
+
+// The function inlined and those it is inlined into, moved from `from->all` to those met.
+static uint32_t keep(struct dwarf_functions *out, struct inlines *from, uint32_t inlined)
+{
+	uint32_t inside = SPAN_NONE; // whose parent is not known yet
+	bool is_kept = false;
+	for (uint32_t i = inlined; i != SPAN_NONE && !is_kept; i = from->all.data[i].parent) {
+		is_kept = from->kept.data[i] != SPAN_NONE;
+		if (!is_kept) {
+			from->kept.data[i] = (uint32_t)out->met.count;
+			vec_push(&out->met, from->all.data[i]);
+		}
+		if (inside != SPAN_NONE)
+			out->met.data[inside].parent = from->kept.data[i];
+		inside = from->kept.data[i];
+	}
+	return inlined != SPAN_NONE ? from->kept.data[inlined] : SPAN_NONE;
+}
+
+static void answer_inlines(struct dwarf_functions *out, struct inlines *from)
+{
+	bool is_any = false;
+	for (size_t i = 0; i < from->adding.count; i++)
+		is_any |= from->adding.answers[i].inlined != SPAN_NONE;
+	if (!is_any)
+		return;
+	vec_clear(&from->kept);
+	vec_reserve(&from->kept, from->all.count);
+	memset(from->kept.data, 0xff, from->all.count * sizeof(from->kept.data[0]));
+	for (size_t i = 0; i < from->adding.count; i++) {
+		struct dwarf_answer *answer = &from->adding.answers[i];
+		answer->inlined = keep(out, from, answer->inlined);
+	}
+}
+
+void dwarf_functions_ask(struct dwarf_unit *unit, const uint64_t *vaddrs, size_t count)
+{
+	const struct dwarf_functions *functions = functions_of(unit);
+	struct dwarf_functions *out = unit->functions;
+	struct inlines read = { 0 };
+	uint64_t bytes_read = 0;
+	size_t hint = 0;
+	if (out->answers.count > 0)
+		return;
+	vec_reserve(&out->answers, count);
+	for (size_t i = 0; i < count; i++) {
+		struct dwarf_answer answer = { .addr = vaddrs[i], .inlined = SPAN_NONE };
+		answer.function = span_find_next(&functions->spans, vaddrs[i], &hint);
+		if (answer.function == SPAN_NONE) {
+			const struct dwarf_function *nested = dwarf_function_find(unit, vaddrs[i]);
+			answer.function = nested != NULL ? (uint32_t)(nested - out->all.data) : SPAN_NONE;
+		}
+		vec_push(&out->answers, answer);
+	}
+	size_t to;
+	for (size_t from = 0; from < out->answers.count; from = to) {
+		uint32_t function = out->answers.data[from].function;
+		for (to = from + 1; to < out->answers.count && out->answers.data[to].function == function;)
+			to++;
+		if (function == SPAN_NONE)
+			continue;
+		if (bytes_read / REREAD_LIMIT > unit->end - unit->offset) { // as above: from here on by tables
+			out->answers.count = from;
+			break;
+		}
+		read.adding = (struct adding){ .answers = &out->answers.data[from], .count = to - from };
+		bytes_read += read_inlines(unit, &out->all.data[function], &read);
+		answer_inlines(out, &read);
+	}
+	inlines_release(&read);
+}
+
+const struct dwarf_answer *dwarf_functions_answer(struct dwarf_unit *unit, uint64_t vaddr)
+{
+	struct dwarf_functions *functions = unit->functions;
+	if (functions == NULL)
+		return NULL;
+	size_t lo = 0, hi = functions->answers.count;
+	if (functions->next_answer < hi && functions->answers.data[functions->next_answer].addr == vaddr)
+		return &functions->answers.data[functions->next_answer++];
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (functions->answers.data[middle].addr < vaddr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	if (lo >= functions->answers.count || functions->answers.data[lo].addr != vaddr)
+		return NULL;
+	functions->next_answer = lo + 1;
+	return &functions->answers.data[lo];
 }
 
 void dwarf_functions_free(struct dwarf_functions *functions)
@@ -354,6 +506,8 @@ void dwarf_functions_free(struct dwarf_functions *functions)
 		free(inlines);
 	}
 	vec_release(&functions->all);
+	vec_release(&functions->answers);
+	vec_release(&functions->met);
 	span_release(&functions->spans);
 	span_release(&functions->nested);
 	free(functions);

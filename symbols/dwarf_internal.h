@@ -27,7 +27,7 @@ struct dwarf_section {
 struct abbrev_attr {
 	uint16_t name, form;
 	int8_t size;      // bytes, or -1 where it varies
-	bool is_code;     // says where code is, or where the next DIE is (what dwarf_functions.c reads)
+	bool is_code;     // says where code is, whose, or where the next DIE is (what dwarf_functions.c reads)
 	int64_t constant; // DW_FORM_implicit_const
 };
 
@@ -40,7 +40,7 @@ struct abbrev_step { // over attributes of a DIE: one whose size varies, then th
 struct abbrev {
 	uint64_t code;
 	uint16_t tag;
-	bool has_children, has_code; // has_code: the DIE has addresses
+	bool has_children, has_code, has_name; // has_code: the DIE has addresses
 	int32_t sibling;         // index of DW_AT_sibling among the attributes, or -1
 	uint32_t first, count;   // in the table's attrs
 	uint32_t fixed_size;     // bytes of the attributes before the first that varies
@@ -59,6 +59,7 @@ struct dwarf_inlined { // a function inlined into another
 	uint32_t parent;                 // into which of them; SPAN_NONE: into the function that has the code
 	uint32_t die;                    // offset from the unit's start
 	uint32_t call_file, call_line;
+	uint32_t origin;                 // the DIE that names it, likewise; 0: its own leads there
 	bool is_named;                   // the names were looked for
 	const char *linkage_name, *name; // as in struct symbol_source
 };
@@ -74,8 +75,18 @@ struct dwarf_function { // that has code
 	struct dwarf_inlines *inlines; // read when an address of the function is asked for; NULL: not yet
 };
 
+struct dwarf_answer { // of an address asked for
+	uint64_t addr;
+	uint64_t lo, hi;   // of the function inlined, where one has it
+	uint32_t function; // SPAN_NONE: none has it
+	uint32_t inlined;  // the innermost, among `met`; SPAN_NONE: the function's own code
+};
+
 struct dwarf_functions {
 	VEC(struct dwarf_function) all;
+	VEC(struct dwarf_answer) answers; // by address; of those known beforehand
+	VEC(struct dwarf_inlined) met;    // by the answers
+	size_t next_answer;               // the one after the last found: addresses are asked in order
 	struct span_table spans;  // values are indices of those
 	struct span_table nested; // likewise, of functions written inside others (closures, GNU C's nested functions)
 	bool has_nested;          // false: `nested` is not made yet
@@ -97,9 +108,19 @@ struct line_file {
 	const char *path; // composed when asked for; NULL: not yet
 };
 
+struct line_answer { // of an address asked for
+	uint64_t addr;
+	uint64_t lo, hi;     // of the sequence that has it; hi 0: none has
+	uint32_t file, line;
+};
+
+// A line program is run for the addresses that are known beforehand, without keeping its rows; for any other, all rows are kept.
 struct dwarf_lines {
 	VEC(const char *) directories;
 	VEC(struct line_file) files;
+	VEC(struct line_answer) answers; // by address
+	size_t next_answer;              // the one after the last found: addresses are asked in order
+	bool has_rows;                   // false: `rows` and what follows are not made
 	VEC(struct line_row) rows;
 	VEC(struct line_sequence) sequences;
 	struct span_table by_addr; // values are sequences
@@ -163,6 +184,11 @@ struct dwarf {
 	struct arena arena;
 	struct hash_map qualified_ids; // DIE offset -> index into `qualified`
 	VEC(const char *) qualified;   // names with their scopes
+	struct dwarf_named { // by the DIE's offset, in the last unit
+		const struct dwarf_unit *unit;
+		uint32_t die;
+		const char *linkage_name, *name;
+	} recent[256];
 	struct dwarf *alt;
 	bool is_alt_tried;
 	VEC(struct dwarf *) splits;
@@ -253,12 +279,16 @@ struct dwarf_unit *dwarf_package_unit(struct dwarf *package, uint64_t dwo_id);  
 // ---- dwarf_functions.c, dwarf_line.c, dwarf_name.c, dwarf_split.c
 // Which function has an address, and what is inlined into it; both are read when first asked for. NULL: none has.
 struct dwarf_function *dwarf_function_find(struct dwarf_unit *unit, uint64_t vaddr);
+// Finds both for these addresses, in ascending order. Does nothing when the unit was asked before.
+void dwarf_functions_ask(struct dwarf_unit *unit, const uint64_t *vaddrs, size_t count);
+const struct dwarf_answer *dwarf_functions_answer(struct dwarf_unit *unit, uint64_t vaddr); // NULL: was not asked for
 struct dwarf_inlines *dwarf_function_inlines(struct dwarf_unit *unit, struct dwarf_function *function);
 // Passes over a DIE with all its children by DW_AT_sibling, the cursor before its attributes; false: it has none that leads forward.
 bool dwarf_skip_to_sibling(const struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *b);
 void dwarf_functions_free(struct dwarf_functions *functions);
-const struct dwarf_lines *dwarf_unit_lines(struct dwarf_unit *unit); // NULL: none
-bool dwarf_line_find(const struct dwarf_lines *lines, uint64_t vaddr, uint32_t *file, uint32_t *line);
+// Finds the lines of these addresses, in ascending order, in one pass. Does nothing when lines of the unit were asked for before.
+void dwarf_lines_ask(struct dwarf_unit *unit, const uint64_t *vaddrs, size_t count);
+bool dwarf_line_find(struct dwarf_unit *unit, uint64_t vaddr, uint32_t *file, uint32_t *line);
 const char *dwarf_line_path(struct dwarf_unit *unit, uint64_t file); // NULL: unknown
 void dwarf_lines_free(struct dwarf_lines *lines);
 void dwarf_name(struct dwarf_unit *unit, uint64_t die, struct symbol_source *out); // linkage_name and name

@@ -7,6 +7,17 @@
 
 enum { FILES_LIMIT = 1 << 20, FORMATS_LIMIT = 32 };
 
+// Running a program for addresses alone: what the row before the next row says, and which addresses that row may end.
+struct asking {
+	struct line_answer *answers; // of all addresses asked for, by address; NULL: rows are kept instead
+	struct { uint32_t file, line; } *pending; // likewise, of the sequence: they hold when it ends well
+	size_t count, first, next;   // first: that the sequence may have; next: not yet passed
+	uint64_t start, limit;       // of the sequence; a row at or behind `limit` has passed the next address
+	uint64_t line;
+	uint32_t file;
+	bool has_row, is_odd;        // is_odd: addresses descend within a sequence, and only the rows can tell
+};
+
 struct program {
 	struct dwarf_unit shape; // of this line table: its version and sizes may differ from the unit's
 	struct dwarf_lines *out;
@@ -18,6 +29,7 @@ struct program {
 	// the state machine's registers (6.2.2)
 	uint64_t addr, operation, file, line;
 	size_t first_row; // of the sequence
+	struct asking asking;
 };
 
 // ---------------------------------------------------------------- file tables
@@ -76,14 +88,20 @@ static void read_entries(struct program *p, struct bytes *b, bool are_files)
 
 // ---------------------------------------------------------------- the program
 
+static void move_to(struct program *p, uint64_t addr)
+{
+	p->asking.is_odd |= addr < p->addr;
+	p->addr = addr;
+}
+
 static void advance(struct program *p, uint64_t operations)
 {
 	if (p->max_operations <= 1) {
-		p->addr += operations * p->min_instruction;
+		move_to(p, p->addr + operations * p->min_instruction);
 		return;
 	}
 	uint64_t sum = p->operation + operations; // VLIW (6.2.5.1)
-	p->addr += sum / p->max_operations * p->min_instruction;
+	move_to(p, p->addr + sum / p->max_operations * p->min_instruction);
 	p->operation = sum % p->max_operations;
 }
 
@@ -124,8 +142,61 @@ static inline void put_row(struct program *p, struct row_end *rows, uint64_t add
 	*rows->next++ = (struct line_row){ .addr = addr, .file = file, .line = line };
 }
 
+static size_t first_at(const struct asking *a, uint64_t addr)
+{
+	size_t lo = 0, hi = a->count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (a->answers[middle].addr < addr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}
+
+// A row at `addr` ends the row before it, which is that of the addresses up to here.
+static __attribute__((noinline)) uint64_t answer(struct asking *a, uint64_t addr, uint32_t file, uint64_t line)
+{
+	if (!a->has_row) {
+		a->has_row = true;
+		a->start = addr;
+		a->first = a->next = first_at(a, addr);
+	}
+	for (; a->next < a->count && a->answers[a->next].addr < addr; a->next++) {
+		a->pending[a->next].file = file;
+		a->pending[a->next].line = line <= UINT32_MAX ? (uint32_t)line : 0;
+	}
+	a->limit = a->next < a->count && a->answers[a->next].addr < UINT64_MAX ? a->answers[a->next].addr + 1 : UINT64_MAX;
+	return a->limit;
+}
+
+// Of sequences that overlap the one that begins last holds, of two that begin together the shorter, as in span.h.
+static void end_asking(struct asking *a, uint64_t end)
+{
+	if (a->has_row && a->start > 1 && end > a->start) {
+		(void)answer(a, end, a->file, a->line);
+		for (size_t i = a->first; i < a->next; i++) {
+			struct line_answer *to = &a->answers[i];
+			if (to->hi != 0 && (a->start < to->lo || (a->start == to->lo && end > to->hi)))
+				continue;
+			*to = (struct line_answer){ .addr = to->addr, .lo = a->start, .hi = end, .file = a->pending[i].file, .line = a->pending[i].line };
+		}
+	}
+	a->has_row = false;
+	a->limit = 0;
+}
+
 static void add_row(struct program *p)
 {
+	struct asking *a = &p->asking;
+	if (a->answers != NULL) {
+		if (p->addr >= a->limit)
+			(void)answer(a, p->addr, a->file, a->line);
+		a->file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0;
+		a->line = p->line;
+		return;
+	}
 	struct row_end rows = row_end(p);
 	put_row(p, &rows, p->addr, p->file <= UINT32_MAX ? (uint32_t)p->file : 0, p->line);
 	p->out->rows.count = (size_t)(rows.next - p->out->rows.data);
@@ -142,6 +213,7 @@ static void end_sequence(struct program *p)
 {
 	struct dwarf_lines *out = p->out;
 	size_t count = out->rows.count - p->first_row;
+	end_asking(&p->asking, p->addr);
 	// Sequences of code that the linker threw away start at 0, 1 or -1.
 	if (count > 0 && out->rows.data[p->first_row].addr > 1 && p->addr > out->rows.data[p->first_row].addr) {
 		span_add(&out->by_addr, out->rows.data[p->first_row].addr, p->addr, (uint32_t)out->sequences.count);
@@ -159,7 +231,7 @@ static void extended(struct program *p, struct bytes *b)
 	case DW_LNE_end_sequence: end_sequence(p); break;
 	case DW_LNE_set_address:
 		p->shape.address_size = (uint8_t)bytes_left(&operand);
-		p->addr = dwarf_address(&p->shape, &operand);
+		move_to(p, dwarf_address(&p->shape, &operand));
 		p->operation = 0;
 		break;
 	case DW_LNE_define_file:
@@ -189,13 +261,13 @@ static void standard(struct program *p, uint8_t opcode, struct bytes *b)
 	}
 }
 
-// The opcodes that nearly all of a program consists of; stops before any other.
-static void run_plain(struct program *p, struct bytes *b)
+// The opcodes that nearly all of a program consists of; stops before any other. Made twice: keeping rows, and asking.
+static inline __attribute__((always_inline)) void run_plain(struct program *p, struct bytes *b, const bool keeps_rows)
 {
 	const uint8_t *at = b->at, *end = b->end;
 	struct row_end rows = row_end(p);
-	uint64_t addr = p->addr, line = p->line;
-	uint32_t file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0;
+	uint64_t addr = p->addr, line = p->line, row_line = p->asking.line, limit = p->asking.limit;
+	uint32_t file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0, row_file = p->asking.file;
 	const uint8_t opcode_base = p->opcode_base, min_instruction = p->min_instruction;
 	while (at < end) {
 		uint8_t opcode = *at;
@@ -203,27 +275,37 @@ static void run_plain(struct program *p, struct bytes *b)
 			at++;
 			addr += p->special[opcode].addr;
 			line += (uint64_t)(int64_t)p->special[opcode].line;
+		} else if (opcode == DW_LNS_copy) {
+			at++;
+		} else {
+			uint8_t operand = end - at > 1 ? at[1] : 0x80;
+			if (opcode >= DW_LNS_advance_pc && opcode <= DW_LNS_set_column && operand >= 0x80)
+				break; // of several bytes
+			switch (opcode) {
+			case DW_LNS_advance_pc: at += 2; addr += (uint64_t)operand * min_instruction; continue;
+			case DW_LNS_advance_line: at += 2; line += ((uint64_t)operand ^ 0x40) - 0x40; continue; // 7 bits with a sign
+			case DW_LNS_set_file: at += 2; file = operand; continue;
+			case DW_LNS_set_column: at += 2; continue;
+			case DW_LNS_negate_stmt: at++; continue;
+			case DW_LNS_const_add_pc: at++; addr += p->special[255].addr; continue;
+			}
+			break;
+		}
+		if (keeps_rows) {
 			put_row(p, &rows, addr, file, line);
 			continue;
 		}
-		uint8_t operand = end - at > 1 ? at[1] : 0x80;
-		if (opcode >= DW_LNS_advance_pc && opcode <= DW_LNS_set_column && operand >= 0x80)
-			break; // of several bytes
-		switch (opcode) {
-		case DW_LNS_copy: at++; put_row(p, &rows, addr, file, line); continue;
-		case DW_LNS_advance_pc: at += 2; addr += (uint64_t)operand * min_instruction; continue;
-		case DW_LNS_advance_line: at += 2; line += ((uint64_t)operand ^ 0x40) - 0x40; continue; // 7 bits with a sign
-		case DW_LNS_set_file: at += 2; file = operand; continue;
-		case DW_LNS_set_column: at += 2; continue;
-		case DW_LNS_negate_stmt: at++; continue;
-		case DW_LNS_const_add_pc: at++; addr += p->special[255].addr; continue;
-		}
-		break;
+		if (addr >= limit)
+			limit = answer(&p->asking, addr, row_file, row_line);
+		row_line = line;
+		row_file = file;
 	}
 	b->at = at;
 	p->addr = addr;
 	p->file = file;
 	p->line = line;
+	p->asking.line = row_line;
+	p->asking.file = row_file;
 	p->out->rows.count = (size_t)(rows.next - p->out->rows.data);
 }
 
@@ -232,10 +314,14 @@ static void run(struct program *p, struct bytes *b)
 	if (bytes_left(b) > UINT32_MAX) // rows have 32-bit numbers, and at least a byte each
 		return;
 	reset(p);
-	vec_reserve(&p->out->rows, bytes_left(b) / 12 + 1);
+	const bool keeps_rows = p->asking.answers == NULL;
+	if (keeps_rows)
+		vec_reserve(&p->out->rows, bytes_left(b) / 12 + 1);
 	while (bytes_left(b) > 0 && !b->bad) {
-		if (p->is_plain)
-			run_plain(p, b);
+		if (p->is_plain && keeps_rows)
+			run_plain(p, b, true);
+		else if (p->is_plain)
+			run_plain(p, b, false);
 		if (bytes_left(b) == 0)
 			return;
 		uint8_t opcode = bytes_u8(b);
@@ -295,7 +381,8 @@ static bool read_header(struct program *p, struct bytes *b)
 	return true;
 }
 
-static void read_lines(struct dwarf_unit *unit, struct dwarf_lines *out)
+// For the addresses of the answers, or all rows.
+static void run_lines(struct dwarf_unit *unit, struct dwarf_lines *out)
 {
 	struct program p = { .shape = *unit, .out = out };
 	struct bytes section = dwarf_section(unit->dwarf, DWARF_LINE);
@@ -308,30 +395,82 @@ static void read_lines(struct dwarf_unit *unit, struct dwarf_lines *out)
 	}
 	struct bytes b = bytes_sub(&section, length);
 	bool good = !b.bad && read_header(&p, &b);
+	if (good && out->answers.count > 0) {
+		p.asking.answers = out->answers.data;
+		p.asking.count = out->answers.count;
+		p.asking.pending = mem_resize(NULL, out->answers.count, sizeof(*p.asking.pending));
+	}
 	if (good)
 		run(&p, &b);
 	if (!good || b.bad)
 		dwarf_fault(unit->dwarf, DWARF_LINE, unit->line_offset, "a line table of version 2 to 5 inside the section, found version %u of %llu bytes",
 		            out->version, (unsigned long long)length);
-	span_finish(&out->by_addr);
-	if (out->rows.count > 0) {
-		out->rows.data = mem_resize(out->rows.data, out->rows.count, sizeof(out->rows.data[0]));
-		out->rows.capacity = out->rows.count;
-	}
+	free(p.asking.pending);
+	if (p.asking.answers != NULL && p.asking.is_odd)
+		vec_clear(&out->answers);
 }
 
-const struct dwarf_lines *dwarf_unit_lines(struct dwarf_unit *unit)
+static struct dwarf_lines *read_lines(struct dwarf_unit *unit, struct dwarf_lines *lines)
 {
-	if (unit->lines == NULL) {
-		unit->lines = NEW(struct dwarf_lines);
-		if (dwarf_unit_root(unit) && unit->has_lines)
-			read_lines(unit, unit->lines);
+	if (dwarf_unit_root(unit) && unit->has_lines)
+		run_lines(unit, lines);
+	return lines;
+}
+
+void dwarf_lines_ask(struct dwarf_unit *unit, const uint64_t *vaddrs, size_t count)
+{
+	if (unit->lines != NULL || count == 0)
+		return;
+	unit->lines = NEW(struct dwarf_lines);
+	vec_reserve(&unit->lines->answers, count);
+	for (size_t i = 0; i < count; i++)
+		vec_push(&unit->lines->answers, (struct line_answer){ .addr = vaddrs[i] });
+	read_lines(unit, unit->lines);
+}
+
+// With all rows.
+static struct dwarf_lines *all_lines(struct dwarf_unit *unit)
+{
+	if (unit->lines == NULL || !unit->lines->has_rows) {
+		dwarf_lines_free(unit->lines);
+		struct dwarf_lines *lines = unit->lines = read_lines(unit, NEW(struct dwarf_lines));
+		lines->has_rows = true;
+		span_finish(&lines->by_addr);
+		if (lines->rows.count > 0) {
+			lines->rows.data = mem_resize(lines->rows.data, lines->rows.count, sizeof(lines->rows.data[0]));
+			lines->rows.capacity = lines->rows.count;
+		}
 	}
 	return unit->lines;
 }
 
-bool dwarf_line_find(const struct dwarf_lines *lines, uint64_t vaddr, uint32_t *file, uint32_t *line)
+static const struct line_answer *find_answer(struct dwarf_lines *lines, uint64_t vaddr)
 {
+	size_t lo = 0, hi = lines->answers.count;
+	if (lines->next_answer < hi && lines->answers.data[lines->next_answer].addr == vaddr)
+		return &lines->answers.data[lines->next_answer++];
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (lines->answers.data[middle].addr < vaddr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	if (lo >= lines->answers.count || lines->answers.data[lo].addr != vaddr)
+		return NULL;
+	lines->next_answer = lo + 1;
+	return &lines->answers.data[lo];
+}
+
+bool dwarf_line_find(struct dwarf_unit *unit, uint64_t vaddr, uint32_t *file, uint32_t *line)
+{
+	const struct line_answer *answer = unit->lines != NULL ? find_answer(unit->lines, vaddr) : NULL;
+	if (answer != NULL) {
+		*file = answer->file;
+		*line = answer->line;
+		return answer->hi != 0;
+	}
+	const struct dwarf_lines *lines = all_lines(unit);
 	uint32_t found = span_find(&lines->by_addr, vaddr);
 	if (found == SPAN_NONE)
 		return false;
@@ -366,7 +505,7 @@ static const char *join(struct arena *arena, const char *directory, const char *
 
 const char *dwarf_line_path(struct dwarf_unit *unit, uint64_t file)
 {
-	struct dwarf_lines *lines = (struct dwarf_lines *)dwarf_unit_lines(unit);
+	struct dwarf_lines *lines = unit->lines != NULL ? unit->lines : all_lines(unit);
 	uint64_t index = lines->version >= 5 ? file : file - 1; // numbered from 0 since version 5
 	if (index >= lines->files.count)
 		return NULL;
@@ -394,6 +533,7 @@ void dwarf_lines_free(struct dwarf_lines *lines)
 		return;
 	vec_release(&lines->directories);
 	vec_release(&lines->files);
+	vec_release(&lines->answers);
 	vec_release(&lines->rows);
 	vec_release(&lines->sequences);
 	span_release(&lines->by_addr);

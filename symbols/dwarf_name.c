@@ -87,7 +87,7 @@ static void list_scopes(struct dwarf_unit *unit, struct bytes b, bool passes_bod
 			if (open.count == 0)
 				break;
 			uint32_t closed = open.data[--open.count];
-			if (closed != SPAN_NONE) {
+			if (closed < out->all.count) { // not SPAN_NONE
 				out->all.data[closed].end = (uint32_t)(bytes_offset(&b) - unit->offset);
 				current = out->all.data[closed].parent;
 			}

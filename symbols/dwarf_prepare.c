@@ -1,6 +1,9 @@
-// Many units read by several threads. Each unit is one thread's; what units share (the list of them, abbreviations, sections, other files) is
-// ready before the threads start, and names, which lead from one unit to another, are looked for afterwards.
+// Units read for addresses that are known beforehand: a unit's lines in one pass over its line program, and each function met in one over its
+// DIEs, keeping only what those addresses need. Many units are read by several threads. Each unit is one thread's; what units share (the list
+// of them, abbreviations, sections, other files) is ready before the threads start, and names, which lead from one unit to another, are looked
+// for afterwards.
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "symbols/dwarf_internal.h"
@@ -14,7 +17,8 @@ struct asked {
 
 struct task {
 	struct dwarf_unit *unit, *dies; // with the lines, and with the functions: another where split
-	size_t first;                   // of its addresses: index + 1
+	size_t first, last;             // of its addresses: index + 1
+	size_t count;
 };
 
 struct prepare {
@@ -33,15 +37,28 @@ static bool is_over(double deadline_s)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 > deadline_s;
 }
 
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
 static void read_unit(const struct prepare *p, const struct task *task)
 {
-	for (size_t i = task->first; i != 0 && task->dies != NULL; i = p->asked.data[i - 1].next) {
-		struct dwarf_function *function = dwarf_function_find(task->dies, p->asked.data[i - 1].vaddr);
-		if (function != NULL)
-			(void)dwarf_function_inlines(task->dies, function);
+	VEC(uint64_t) vaddrs = { 0 };
+	bool is_sorted = true;
+	vec_reserve(&vaddrs, task->count);
+	for (size_t i = task->first; i != 0; i = p->asked.data[i - 1].next) {
+		is_sorted &= vaddrs.count == 0 || vaddrs.data[vaddrs.count - 1] < p->asked.data[i - 1].vaddr;
+		vec_push(&vaddrs, p->asked.data[i - 1].vaddr);
 	}
+	if (!is_sorted)
+		qsort(vaddrs.data, vaddrs.count, sizeof(vaddrs.data[0]), compare);
+	if (task->dies != NULL)
+		dwarf_functions_ask(task->dies, vaddrs.data, vaddrs.count);
 	if (task->unit->dwarf->with_lines)
-		(void)dwarf_unit_lines(task->unit);
+		dwarf_lines_ask(task->unit, vaddrs.data, vaddrs.count);
+	vec_release(&vaddrs);
 }
 
 static void *work(void *argument)
@@ -63,7 +80,7 @@ static uint64_t find_units(struct dwarf *dwarf, const uint64_t *vaddrs, size_t c
 		struct dwarf_unit *unit = dwarf_unit_for_address(dwarf, vaddrs[i]);
 		if (unit == NULL || !dwarf_unit_root(unit))
 			continue;
-		if (unit->task == 0) {
+		if (unit->task == 0 || unit->task > p->tasks.count) {
 			struct dwarf_unit *dies = unit->dwo_name != NULL ? dwarf_unit_split(unit) : unit;
 			if (dies != NULL && !dwarf_unit_root(dies))
 				dies = NULL;
@@ -72,8 +89,12 @@ static uint64_t find_units(struct dwarf *dwarf, const uint64_t *vaddrs, size_t c
 			bytes += dies != NULL ? dies->end - dies->offset : 0;
 		}
 		struct task *task = &p->tasks.data[unit->task - 1];
-		vec_push(&p->asked, (struct asked){ .vaddr = vaddrs[i], .next = task->first });
-		task->first = p->asked.count;
+		vec_push(&p->asked, (struct asked){ .vaddr = vaddrs[i] });
+		if (task->count++ == 0)
+			task->first = p->asked.count;
+		else
+			p->asked.data[task->last - 1].next = p->asked.count;
+		task->last = p->asked.count;
 	}
 	return bytes;
 }
@@ -93,12 +114,11 @@ void dwarf_prepare(struct dwarf *dwarf, const uint64_t *vaddrs, size_t count, un
 		if (wanted > 1 && p.tasks.data[i].dies != NULL)
 			dwarf_sections_load(p.tasks.data[i].dies->dwarf);
 	}
-	if (wanted > 1) {
+	if (wanted > 1)
 		dwarf_sections_load(dwarf);
-		while (started < wanted - 1 && pthread_create(&threads[started], NULL, work, &p) == 0)
-			started++;
-		(void)work(&p);
-	}
+	while (started + 1 < wanted && pthread_create(&threads[started], NULL, work, &p) == 0)
+		started++;
+	(void)work(&p);
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
 	vec_release(&p.tasks);

@@ -143,7 +143,7 @@ static void add_unit_ranges(struct dwarf *dwarf, struct dwarf_unit *unit)
 	const struct abbrev *entry = abbrev_find(unit->abbrevs, dwarf_uleb(&b));
 	struct dwarf_value ranges = { 0 }, high = { 0 };
 	bool has_ranges = false, has_high = false;
-	for (uint32_t i = 0; i < entry->count && !b.bad; i++) {
+	for (uint32_t i = 0; entry != NULL && i < entry->count && !b.bad; i++) {
 		const struct abbrev_attr *attr = &unit->abbrevs->attrs.data[entry->first + i];
 		struct dwarf_value v;
 		form_read(unit, attr, &b, &v);

@@ -106,9 +106,9 @@ void span_finish(struct span_table *table)
 	vec_release(&table->ranges);
 }
 
-uint32_t span_find(const struct span_table *table, uint64_t addr)
+// The index of the first span in [lo, hi) that begins behind the address.
+static size_t first_behind(const struct span_table *table, uint64_t addr, size_t lo, size_t hi)
 {
-	size_t lo = 0, hi = table->spans.count;
 	while (lo < hi) {
 		size_t middle = lo + (hi - lo) / 2;
 		if (table->spans.data[middle].start <= addr)
@@ -116,7 +116,27 @@ uint32_t span_find(const struct span_table *table, uint64_t addr)
 		else
 			hi = middle;
 	}
-	return lo > 0 ? table->spans.data[lo - 1].value : SPAN_NONE;
+	return lo;
+}
+
+uint32_t span_find(const struct span_table *table, uint64_t addr)
+{
+	size_t at = first_behind(table, addr, 0, table->spans.count);
+	return at > 0 ? table->spans.data[at - 1].value : SPAN_NONE;
+}
+
+uint32_t span_find_next(const struct span_table *table, uint64_t addr, size_t *hint)
+{
+	size_t count = table->spans.count, lo = *hint, step = 1;
+	if (lo >= count || table->spans.data[lo].start > addr)
+		lo = 0;
+	while (lo + step < count && table->spans.data[lo + step].start <= addr) {
+		lo += step;
+		step *= 2;
+	}
+	size_t at = first_behind(table, addr, lo, lo + step < count ? lo + step : count);
+	*hint = at > 0 ? at - 1 : 0;
+	return at > 0 ? table->spans.data[at - 1].value : SPAN_NONE;
 }
 
 void span_release(struct span_table *table)

@@ -30,6 +30,8 @@ void span_add(struct span_table *table, uint64_t lo, uint64_t hi, uint32_t value
 void span_finish(struct span_table *table);
 // SPAN_NONE: no range holds the address.
 uint32_t span_find(const struct span_table *table, uint64_t addr);
+// The same for ascending addresses: `hint`, 0 at first, is where the last one was found.
+uint32_t span_find_next(const struct span_table *table, uint64_t addr, size_t *hint);
 void span_release(struct span_table *table);
 
 #endif

@@ -549,8 +549,8 @@ void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries
 	memcpy(sorted, queries, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_queries);
 	bool before = s->symbols_only;
-	if (s->options.jobs > 1 && wants_chains(s))
-		prepare_all(s, sorted, count, deadline_s);
+	if (wants_chains(s)) // leaves time to make chains of what was read
+		prepare_all(s, sorted, count, deadline_s > 0 ? deadline_s - time_limit_s / 4 : 0);
 	for (size_t i = 0; i < count; i++) {
 		if (i > 0 && compare_queries(&sorted[i], &sorted[i - 1]) == 0)
 			continue;

@@ -25,6 +25,8 @@ __attribute__((unused)) static const char *scratch_make(void)
 		exit(1);
 	}
 	atexit(scratch_remove);
+	// Told to ignore directories (hash_dir = false), ccache gives objects of another run: with that run's compilation directory, which is gone.
+	setenv("CCACHE_DISABLE", "1", 1);
 	return scratch;
 }
 

@@ -13,16 +13,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct damages damages;
 	damages_init(&damages);
 	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .damages = &damages };
-	struct symbolizer *s = symbolizer_new(&options);
-	uint32_t id = symbolizer_image(s, &(struct symbol_image){ .path = "input", .image = image, .map_fd = -1 });
+	struct symbolizer *s = symbolizer_new(&options), *at_once = symbolizer_new(&options);
+	const struct symbol_image wanted = { .path = "input", .image = image, .map_fd = -1 };
+	uint32_t id = symbolizer_image(s, &wanted);
+	struct symbol_query queries[8 * 64];
+	size_t count = 0;
 	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
 		uint64_t from = image->segments[i].offset, step = image->segments[i].file_size / 64 + 1;
-		for (uint64_t a = 0; a < image->segments[i].file_size && a / step < 64; a += step)
+		for (uint64_t a = 0; a < image->segments[i].file_size && a / step < 64; a += step) {
+			queries[count++] = (struct symbol_query){ symbolizer_image(at_once, &wanted), from + a };
 			if (symbolizer_lookup(s, id, from + a)->missing == SYMBOL_FOUND)
 				(void)symbolizer_callee(s, id, from + a);
+		}
 	}
+	symbolizer_resolve(at_once, queries, count, 0);
 	if (damages.all.count > 1) // the input, and nothing else
 		abort();
+	symbolizer_free(at_once);
 	symbolizer_free(s);
 	damages_release(&damages);
 	image_release(image);

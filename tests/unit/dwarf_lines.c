@@ -2,6 +2,7 @@
 // with what llvm-symbolizer and eu-addr2line say; and of others' binaries, with what is known of them.
 #include <jansson.h>
 
+#include "base/vec.h"
 #include "tests/symbols.h"
 
 // Line numbers are part of the test.
@@ -59,7 +60,7 @@ static const char cpp_source[] =
 static void check_nesting(const char *what)
 {
 	struct looked l;
-	uint64_t start, size;
+	uint64_t start = 0, size = 0;
 	const char *path = scratch_path("t");
 	if (!ok(look(&l, path, &all_options) && nm(path, "outer", &start, &size), "%s: outer is found", what))
 		return;
@@ -195,6 +196,47 @@ static size_t list_addresses(const char *path)
 	return count;
 }
 
+static bool same_frames(const struct symbol_result *a, const struct symbol_result *b)
+{
+	bool same = a->count == b->count;
+	for (size_t i = 0; i < a->count && same; i++) {
+		const struct symbol_frame *x = &a->frames[i], *y = &b->frames[i];
+		same = strcmp(x->name != NULL ? x->name : "", y->name != NULL ? y->name : "") == 0 && x->line == y->line &&
+			strcmp(x->file != NULL ? x->file : "", y->file != NULL ? y->file : "") == 0;
+	}
+	return same;
+}
+
+// Addresses known beforehand are answered in one pass over a unit, others by its tables: the answers are the same. Those asked
+// after others of their unit are answered by tables, too.
+static void against_one_by_one(const char *what, struct looked *one, const char *path, const struct symbolizer_options *options)
+{
+	VEC(struct symbol_query) queries = { 0 };
+	struct looked many, some;
+	FILE *in = fopen(scratch_path("addresses"), "r");
+	unsigned long a;
+	look(&many, path, options);
+	look(&some, path, options);
+	while (fscanf(in, "%lx", &a) == 1) {
+		uint64_t offset = UINT64_MAX;
+		(void)image_vaddr_to_offset(one->image, a, &offset);
+		vec_push(&queries, (struct symbol_query){ many.id, offset });
+	}
+	fclose(in);
+	symbolizer_resolve(many.symbolizer, queries.data, queries.count, 0);
+	symbolizer_resolve(some.symbolizer, queries.data, queries.count / 3, 0);
+	size_t same = 0;
+	for (size_t i = 0; i < queries.count; i++) {
+		const struct symbol_result *r = symbolizer_lookup(one->symbolizer, one->id, queries.data[i].image_addr);
+		same += same_frames(r, symbolizer_lookup(many.symbolizer, many.id, queries.data[i].image_addr)) &&
+			same_frames(r, symbolizer_lookup(some.symbolizer, some.id, queries.data[i].image_addr));
+	}
+	ok(same == queries.count && same > 0, "%s: %zu of %zu addresses alike, asked at once and one by one", what, same, queries.count);
+	vec_release(&queries);
+	look_end(&many);
+	look_end(&some);
+}
+
 static void against_llvm(const char *what, const char *file)
 {
 	static struct expected e;
@@ -220,6 +262,7 @@ static void against_llvm(const char *what, const char *file)
 	}
 	fclose(in);
 	fclose(llvm);
+	against_one_by_one(what, &l, path, &options);
 	look_end(&l);
 	ok(all == count && count > 50 && same * 1000 >= all * 999, "%s: as llvm-symbolizer at %zu of %zu addresses", what, same, all);
 }
