@@ -179,15 +179,29 @@ static bool is_end_of_pairs(const struct walk *walk, const struct unwind_map *ma
 	return is_code_of(walk, map) && code_at(map, at->pc, 4, UNWIND_EXIT_BYTES, false, &code) && walk->arch->is_exit(code.at, bytes_left(&code));
 }
 
-// A frame that nobody called, as far as can be told without CFI. The code at the entry point may have aligned sp and pushed a few words.
+// The initial stack at sp; or, for code at the entry point, above a few words that it may have pushed, and aligned sp. Where that code ends is not
+// known: a small function right behind it, called from there, has a return address among these words, or in the link register.
+static bool is_above_initial_stack(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+{
+	bool may_push = is_code_of(walk, map) && is_entry(map, at->pc);
+	uint64_t word;
+
+	if (may_push && at->kind == FRAME_LEAF && walk->arch->perf_lr != 0xff && at->lr != at->pc && trust_in(walk, at->lr, at->pc) == HERE)
+		return false;
+	for (unsigned i = 0; i <= (may_push ? ENTRY_WORDS : 0); i++) {
+		uint64_t sp = at->sp + i * walk->arch->word_bytes;
+		if (is_initial_stack(walk, sp))
+			return true;
+		if (stack_word(&walk->view, sp, &word) && trust_in(walk, word, at->pc) >= POSSIBLE)
+			return false;
+	}
+	return false;
+}
+
+// A frame that nobody called, as far as can be told without CFI.
 static bool is_outermost(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
-	bool at_entry = is_code_of(walk, map) && is_entry(map, at->pc);
-
-	for (unsigned i = 0; i <= (at_entry ? ENTRY_WORDS : 0); i++)
-		if (is_initial_stack(walk, at->sp + i * walk->arch->word_bytes))
-			return true;
-	return is_end_of_pairs(walk, map, at);
+	return is_above_initial_stack(walk, map, at) || is_end_of_pairs(walk, map, at);
 }
 
 // A frame's lowest word is hardly ever a return address: of 700 samples in frames of V8's code none was, of 400 in code without a frame nearly all
@@ -209,7 +223,7 @@ static bool prefers_leaf(const struct unwind_map *map, const struct candidate *l
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
 	if (is_outermost(walk, map, at)) {
-		*end = UNWIND_ROOT;
+		*end = UNWIND_ROOT_GUESSED;
 		return false;
 	}
 	struct candidate leaf = by_leaf_rule(walk, at), frame = by_frame_pointer(walk, at);

@@ -22,9 +22,20 @@ const char *unwind_end_name(enum unwind_end end)
 		[UNWIND_NOT_USER] = "not_user",
 		[UNWIND_NO_REGISTERS] = "no_registers",
 		[UNWIND_DEFERRED] = "deferred",
+		[UNWIND_ROOT_GUESSED] = "root_guessed",
 	};
 
 	return (unsigned)end < UNWIND_END_COUNT ? names[end] : "unknown";
+}
+
+const char *frame_via_name(unsigned via)
+{
+	static const char *const names[VIA_COUNT] = {
+		[VIA_NONE] = "none", [VIA_CFI] = "cfi", [VIA_EXPR] = "expr", [VIA_FP] = "fp", [VIA_LEAF_RULE] = "leaf_rule", [VIA_KERNEL] = "kernel",
+		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches",
+	};
+
+	return via < VIA_COUNT ? names[via] : "unknown";
 }
 
 const struct unwind_arch *unwind_arch_for(uint16_t machine)

@@ -14,7 +14,7 @@
 #include "elf/image.h"
 
 enum unwind_end { // why a stack ends; stored in files as these numbers, so never renumbered
-	UNWIND_ROOT = 0,       // return address undefined by CFI, or zero, or a known outermost frame
+	UNWIND_ROOT = 0,       // return address undefined by CFI, or zero, or a function that its image's table says nothing calls
 	UNWIND_TRUNCATED = 1,  // the next slot lies past the copy
 	UNWIND_NO_CFI = 2,
 	UNWIND_NO_MAPPING = 3, // the address is in no executable mapping
@@ -28,13 +28,36 @@ enum unwind_end { // why a stack ends; stored in files as these numbers, so neve
 	UNWIND_NOT_USER = 11,  // a kernel thread, or nothing of user space in the sample: complete by nature
 	UNWIND_NO_REGISTERS = 12, // a user task, but the kernel copied no registers or stack
 	UNWIND_DEFERRED = 13,  // internal: the image's rules are not there yet; set the sample aside
+	UNWIND_ROOT_GUESSED = 14, // by signs, where no CFI tells: the initial stack above an entry frame, the end of a chain of frame pointers; by the
+	                       // function's name in chains that others unwound
 	UNWIND_END_COUNT
 };
 const char *unwind_end_name(enum unwind_end end); // "root", "truncated", "no_cfi", …
+static inline bool unwind_end_is_root(enum unwind_end end)
+{
+	return end == UNWIND_ROOT || end == UNWIND_ROOT_GUESSED;
+}
 
 // INTERRUPTED: by a signal; and the trampoline that its handler returns to, which nothing called.
 enum frame_kind { FRAME_LEAF = 0, FRAME_RETURN = 1, FRAME_INTERRUPTED = 2 }; // 4-bit values in files
-enum frame_via { VIA_NONE = 0, VIA_CFI = 1, VIA_EXPR = 2, VIA_FP = 3, VIA_LEAF_RULE = 4, VIA_KERNEL = 5, VIA_SIGNAL = 6 };
+// How a frame was found from the one below it; in files in 4 bits. NONE: the leaf, and what others found without saying how.
+enum frame_via {
+	VIA_NONE = 0,
+	VIA_CFI = 1,
+	VIA_EXPR = 2,      // by CFI whose row is no plain rule: expressions, a CFA in another register
+	VIA_FP = 3,        // by the frame pointer's pair
+	VIA_LEAF_RULE = 4, // the return address where the call put it
+	VIA_KERNEL = 5,    // by the kernel, of its own stack
+	VIA_SIGNAL = 6,    // by the registers that the kernel saved for a signal
+	VIA_BRANCHES = 7,  // by the processor's records of calls that have not returned
+	VIA_COUNT
+};
+const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches"; "unknown"
+// Without CFI: most often right, but nothing says so.
+static inline bool frame_via_is_guessed(unsigned via)
+{
+	return via == VIA_FP || via == VIA_LEAF_RULE;
+}
 
 struct frame {
 	uint64_t addr; // run time, as the kernel writes callchains: a return address is not reduced

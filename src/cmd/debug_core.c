@@ -148,7 +148,7 @@ static void put_thread(struct scene *scene, const struct core *core, const struc
 		}
 		buf_byte(out, '\n');
 	}
-	if (frames.end != UNWIND_ROOT)
+	if (!unwind_end_is_root(frames.end))
 		log_warn("thread %" PRIu32 ": the stack ends: %s", thread->tid, unwind_end_name(frames.end));
 }
 

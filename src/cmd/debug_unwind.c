@@ -68,6 +68,12 @@ static void keep_example(struct buf *out, const struct record *record, const str
 	}
 }
 
+// libunwind does not say whether CFI told it of a root.
+static bool is_alike(enum unwind_end ours, enum unwind_end theirs)
+{
+	return ours == theirs || (unwind_end_is_root(ours) && unwind_end_is_root(theirs));
+}
+
 static bool is_mapped_code(const struct unwind_input *input, uint64_t addr, struct unwind_map *map)
 {
 	*map = input->map(input->map_context, addr);
@@ -152,7 +158,7 @@ static enum kind kind_of(const struct unwind_input *input, const struct unwind_s
 	const struct unwind_arch *arch = unwind_arch_for(input->machine);
 
 	if (same == ours->count && same == theirs->count)
-		return ours->end != theirs->end ? OTHER_END : SAME;
+		return is_alike(ours->end, theirs->end) ? SAME : OTHER_END;
 	if (same == theirs->count)
 		return OURS_LONGER;
 	if (same == ours->count)

@@ -158,6 +158,8 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 		counted(out, ", truncated ", (double)e->stacks_truncated, (double)stacks);
 	if (e->stacks_failed > 0)
 		counted(out, ", unwind failed ", (double)e->stacks_failed, (double)stacks);
+	if (e->stacks_guessed > 0)
+		counted(out, ", with a guessed frame ", (double)e->stacks_guessed, (double)stacks);
 	if (e->verdict != VERDICT_SOUND)
 		buf_byte(out, '\n');
 	report_verdict(e, out);

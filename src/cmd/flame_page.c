@@ -102,7 +102,7 @@ static uint32_t top_of(struct making *m, const struct profile_sample *sample)
 // hatch the whole.
 static uint32_t frame_node(struct making *m, uint32_t node, const struct profile_frame *frame)
 {
-	bool is_guessed = !frame->is_kernel && (frame->via == VIA_FP || frame->via == VIA_LEAF_RULE);
+	bool is_guessed = frame_via_is_guessed(frame->via);
 	uint32_t lines = frame->line_count > 0 ? frame->line_count : 1, last = m->input->inlines ? 0 : lines - 1;
 	for (uint32_t i = lines; i-- > last && node != UINT32_MAX;) {
 		size_t known = m->page.guessed.count;

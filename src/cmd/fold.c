@@ -6,7 +6,7 @@
 #include "cmd/select.h"
 #include "export/exporter.h"
 
-enum { ID_PID = 1, ID_TID, ID_KERNEL, ID_ADDRS, ID_EVENT, ID_IDLE, ID_PERIOD, ID_OUTPUT };
+enum { ID_PID = 1, ID_TID, ID_KERNEL, ID_GUESSED, ID_ADDRS, ID_EVENT, ID_IDLE, ID_PERIOD, ID_OUTPUT };
 
 struct choices {
 	struct selection selection;
@@ -21,6 +21,7 @@ static bool take(void *choices, const struct option_value *value, struct err *er
 	case ID_PID: c->input.with_pid = true; return true;
 	case ID_TID: c->input.with_tid = true; return true;
 	case ID_KERNEL: c->input.kernel_marks = true; return true;
+	case ID_GUESSED: c->input.guess_marks = true; return true;
 	case ID_ADDRS: c->input.addrs = true; return true;
 	case ID_PERIOD: c->input.by_period = true; return true;
 	case ID_IDLE: c->input.idle = true; return true;
@@ -59,6 +60,7 @@ static const struct option options[] = {
 	{ 0, "pid", NULL, "name processes COMM-PID", 0, ID_PID, NULL, NULL },
 	{ 0, "tid", NULL, "name threads COMM-PID/TID", 0, ID_TID, NULL, NULL },
 	{ 0, "kernel", NULL, "mark kernel functions with _[k]", 0, ID_KERNEL, NULL, NULL },
+	{ 0, "guessed", NULL, "mark functions whose frame was found without unwind information with _[g]", 0, ID_GUESSED, NULL, NULL },
 	{ 0, "addrs", NULL, "add each frame's address", 0, ID_ADDRS, NULL, NULL },
 	{ 0 },
 };

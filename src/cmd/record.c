@@ -58,7 +58,7 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 	for (int end = 0; end < UNWIND_END_COUNT; end++) {
 		summary->end_names[end] = unwind_end_name((enum unwind_end)end);
 		uint64_t count = ledger->ends[end];
-		if (end == UNWIND_ROOT || end == UNWIND_NOT_USER)
+		if (unwind_end_is_root((enum unwind_end)end) || end == UNWIND_NOT_USER)
 			summary->complete += count;
 		else if (end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT)
 			summary->truncated += count;

@@ -65,8 +65,8 @@ static const struct option options[] = {
 	SELECT_INPUT_OPTIONS,
 	SELECT_SAMPLE_OPTIONS,
 	SELECT_ID_OPTIONS,
-	{ 'F', "fields", "FIELDS", "of comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,srcline,period; or changes of the default, like +srcline,-dso",
-	  0, ID_FIELDS, "Output", "comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,srcline,period" },
+	{ 'F', "fields", "FIELDS", "of comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,srcline,period,via; or changes of the default, like +via,-dso",
+	  0, ID_FIELDS, "Output", "comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,srcline,period,via" },
 	{ 'G', "hide-call-graph", NULL, "one line a sample: the innermost frame alone", 0, ID_HIDE_CALLS, NULL, NULL },
 	{ 0, "header", NULL, "say first where, when and how it was recorded", 0, ID_HEADER, NULL, NULL },
 	{ 's', "script", "NAME", "perfsample runs no scripts; pipe its output into yours", OPTION_REFUSED, ID_REFUSED, NULL, NULL },
@@ -90,5 +90,9 @@ const struct command command_script = {
 	.name = "script", .summary = "every sample as text, in perf script's layout", .usages = usages, .options = options, .run = run,
 	.description = "Writes every sample in the layout of perf script, the innermost frame first, so that programs made for its output read "
 	               "it. Addresses in call chains are offsets in the file, as perf shows them; those of the kernel and of JIT code are of the run. What was lost and which stacks are cut is said on standard error; "
-	               "with --header it stands in comment lines too.",
+	               "with --header it stands in comment lines too. "
+	               "The field via, which perf has not, says behind each frame how it was found from the one below it: by unwind information "
+	               "(cfi, expr), what the kernel saved for a signal (signal), the kernel (kernel), the processor's branch records (branches); or "
+	               "guessed, by the frame pointer's pair (fp) or the return address where the call put it (leaf_rule). The leaf was not found "
+	               "from any other (none).",
 };

@@ -9,13 +9,15 @@
 #include "export/notes.h"
 #include "export/place.h"
 
+struct open { uint32_t place; bool is_guessed; };
+
 struct writer {
 	const struct export_input *input;
 	const struct profile *profile;
 	struct export_stacks stacks;
 	struct export_threads threads;
 	double interval_ns;
-	VEC(uint32_t) open, path; // places, root first
+	VEC(struct open) open, path; // root first
 	struct buf *out;
 	struct buf name;
 };
@@ -30,33 +32,40 @@ static void put_event(struct writer *w, const char *phase, double time_ns, int32
 }
 
 // Ends carry the name too: the format lets them go without, but not every reader does.
-static void put_edge(struct writer *w, const struct export_thread *t, bool is_begin, double time_ns, uint32_t place)
+static void put_edge(struct writer *w, const struct export_thread *t, bool is_begin, double time_ns, const struct open *at)
 {
-	uint32_t dso = export_place_dso(w->profile, place);
+	uint32_t dso = export_place_dso(w->profile, at->place);
 	put_event(w, is_begin ? "B" : "E", time_ns, t->pid, t->tid);
 	buf_clear(&w->name);
-	export_place_name(w->profile, place, &w->name);
+	export_place_name(w->profile, at->place, &w->name);
 	json_put_shown(w->out, "name", buf_text(&w->name));
 	if (is_begin)
 		json_put_shown(w->out, "cat", dso != PROFILE_NONE ? profile_text(w->profile, w->profile->dsos.data[dso].short_name) : "perfsample");
+	if (is_begin && at->is_guessed) {
+		json_open_object(w->out, "args");
+		json_put_text(w->out, "guessed", "found without CFI");
+		json_close_object(w->out);
+	}
 	json_close_object(w->out);
 }
 
 static void close_down_to(struct writer *w, const struct export_thread *t, double time_ns, size_t depth)
 {
 	while (w->open.count > depth)
-		put_edge(w, t, false, time_ns, w->open.data[--w->open.count]);
+		put_edge(w, t, false, time_ns, &w->open.data[--w->open.count]);
 }
 
 static void read_path(struct writer *w, const struct profile_sample *sample)
 {
 	vec_clear(&w->path);
-	for (uint32_t node = export_stack_of(&w->stacks, sample); node != PROFILE_NONE; node = w->stacks.nodes.data[node].parent)
-		vec_push(&w->path, w->stacks.steps.data[w->stacks.nodes.data[node].step].place);
+	for (uint32_t node = export_stack_of(&w->stacks, sample); node != PROFILE_NONE; node = w->stacks.nodes.data[node].parent) {
+		const struct export_step *step = &w->stacks.steps.data[w->stacks.nodes.data[node].step];
+		vec_push(&w->path, (struct open){ step->place, export_step_is_guessed(w->profile, step) });
+	}
 	for (size_t i = 0, j = w->path.count; i + 1 < j; i++) {
-		uint32_t place = w->path.data[i];
+		struct open swapped = w->path.data[i];
 		w->path.data[i] = w->path.data[--j];
-		w->path.data[j] = place;
+		w->path.data[j] = swapped;
 	}
 }
 
@@ -76,11 +85,11 @@ static void put_spans(struct writer *w, const struct export_thread *t)
 			from = 0; // the first interval began before the recording
 		read_path(w, s);
 		size_t shared = 0;
-		while (shared < w->open.count && shared < w->path.count && w->open.data[shared] == w->path.data[shared])
+		while (shared < w->open.count && shared < w->path.count && w->open.data[shared].place == w->path.data[shared].place)
 			shared++;
 		close_down_to(w, t, from, shared);
 		for (size_t k = shared; k < w->path.count; k++) {
-			put_edge(w, t, true, from, w->path.data[k]);
+			put_edge(w, t, true, from, &w->path.data[k]);
 			vec_push(&w->open, w->path.data[k]);
 		}
 		last = at > 0 ? at : 0;

@@ -17,6 +17,7 @@ struct export_input {
 	size_t rows;                       // of function rows to show; 0: all
 	bool color, wide;
 	bool inlines, kernel_marks, addrs, with_pid, with_tid; // folded
+	bool guess_marks;                  // folded: "_[g]" behind functions whose frame was found without CFI
 	bool inline_marks;                 // folded: "_[i]" behind inlined functions, for flame graphs
 	const char *const *function_marks; // folded: by function of the profile, what stands behind its name, or NULL; for flame graphs
 	bool idle;                         // folded: samples of pid 0 too

@@ -28,6 +28,8 @@ struct place { uint32_t front, node; }; // where a stack of the profile is in th
 // A node to be written: as the end of a line, or as what stands before its children.
 struct pending { uint32_t node; bool is_end; size_t prefix_size; };
 
+enum { OUTSIDE_KERNEL, INSIDE_KERNEL, GUESSED, MARKINGS }; // what stands behind one line's name by its frame
+
 struct folding {
 	const struct export_input *input;
 	const struct profile *profile;
@@ -41,7 +43,7 @@ struct folding {
 	struct place *places;            // by the profile's node
 	VEC(uint32_t) path;
 	uint32_t *label_of_name;         // without marks, by intern id of the name; 0: not asked yet
-	uint32_t *label_of_line;         // with marks, two for each line of the profile's chains: outside the kernel, and inside; 0: not yet
+	uint32_t *label_of_line;         // with marks, MARKINGS for each line of the profile's chains; 0: not yet
 	struct buf text;
 	VEC(struct pending) pending;
 };
@@ -110,6 +112,13 @@ static uint32_t label_of_name(struct folding *f, uint32_t name)
 	return f->label_of_name[name];
 }
 
+static unsigned marking_of(const struct folding *f, const struct profile_frame *frame)
+{
+	if (frame->is_kernel)
+		return INSIDE_KERNEL;
+	return f->input->guess_marks && frame_via_is_guessed(frame->via) ? GUESSED : OUTSIDE_KERNEL;
+}
+
 static uint32_t make_label(struct folding *f, const struct stack_step *step)
 {
 	const struct profile_frame *frame = &f->profile->frames.data[step->frame];
@@ -118,7 +127,8 @@ static uint32_t make_label(struct folding *f, const struct stack_step *step)
 	bool is_inlined = f->input->inline_marks && !is_kernel && frame->line_count > 0 && f->profile->chains.data[step->line].is_inlined;
 	uint32_t plain = is_named ? label_of_name(f, function->name) : 0;
 	const char *mark = is_named && f->input->function_marks != NULL ? f->input->function_marks[function - f->profile->functions.data] : NULL;
-	if (is_named && !f->input->addrs && !is_kernel && !is_inlined && mark == NULL)
+	bool is_guessed = marking_of(f, frame) == GUESSED;
+	if (is_named && !f->input->addrs && !is_kernel && !is_inlined && !is_guessed && mark == NULL)
 		return plain;
 	buf_clear(&f->text);
 	if (is_named)
@@ -131,6 +141,8 @@ static uint32_t make_label(struct folding *f, const struct stack_step *step)
 		buf_string(&f->text, is_kernel ? "_[k]" : "_[i]");
 	else if (mark != NULL)
 		buf_string(&f->text, mark);
+	if (is_guessed)
+		buf_string(&f->text, "_[g]");
 	return label_of_text(f);
 }
 
@@ -139,7 +151,7 @@ static uint32_t label_of(struct folding *f, const struct stack_step *step)
 	const struct profile_frame *frame = &f->profile->frames.data[step->frame];
 	if (f->input->addrs || frame->line_count == 0)
 		return make_label(f, step);
-	uint32_t *label = &f->label_of_line[2 * (size_t)step->line + frame->is_kernel];
+	uint32_t *label = &f->label_of_line[MARKINGS * (size_t)step->line + marking_of(f, frame)];
 	if (*label == 0)
 		*label = make_label(f, step);
 	return *label;
@@ -305,7 +317,7 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 		.input = input, .profile = profile, .first_root = NONE,
 		.places = mem_zero(profile->nodes.count, sizeof(*f.places)),
 		.label_of_name = mem_zero(profile->names.entries.count, sizeof(*f.label_of_name)),
-		.label_of_line = mem_zero(2 * profile->chains.count, sizeof(*f.label_of_line)),
+		.label_of_line = mem_zero(MARKINGS * profile->chains.count, sizeof(*f.label_of_line)),
 	};
 	intern_init(&f.fronts);
 	intern_init(&f.labels);

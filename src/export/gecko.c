@@ -161,9 +161,9 @@ static void put_samples(struct writer *w, const struct export_thread *t)
 	json_close_object(w->out);
 }
 
-static enum category category_of_row(const struct writer *w, size_t stack)
+static const struct export_step *step_of_row(const struct writer *w, size_t stack)
 {
-	return category_of(w, &w->stacks.steps.data[w->stacks.nodes.data[w->t.nodes.data[stack]].step]);
+	return &w->stacks.steps.data[w->stacks.nodes.data[w->t.nodes.data[stack]].step];
 }
 
 static void put_prefix(struct writer *w, uint32_t node)
@@ -181,8 +181,8 @@ static void put_stack_table(struct writer *w)
 	json_open_object(w->out, "stackTable");
 	COLUMN(w, "frame", count, json_put_u64(w->out, NULL, w->t.row_of_step[w->stacks.nodes.data[w->t.nodes.data[i]].step]));
 	COLUMN(w, "prefix", count, put_prefix(w, w->t.nodes.data[i]));
-	COLUMN(w, "category", count, json_put_u64(w->out, NULL, category_of_row(w, i)));
-	COLUMN(w, "subcategory", count, json_put_u64(w->out, NULL, 0));
+	COLUMN(w, "category", count, json_put_u64(w->out, NULL, category_of(w, step_of_row(w, i))));
+	COLUMN(w, "subcategory", count, json_put_u64(w->out, NULL, export_step_is_guessed(w->profile, step_of_row(w, i)))); // 0 or 1
 	json_put_u64(w->out, "length", count);
 	json_close_object(w->out);
 }
@@ -219,7 +219,7 @@ static void put_frame_table(struct writer *w)
 	COLUMN(w, "address", count, put_address(w, STEP));
 	COLUMN(w, "inlineDepth", count, json_put_u64(w->out, NULL, inline_depth(w, STEP)));
 	COLUMN(w, "category", count, json_put_u64(w->out, NULL, category_of(w, STEP)));
-	COLUMN(w, "subcategory", count, json_put_u64(w->out, NULL, 0));
+	COLUMN(w, "subcategory", count, json_put_u64(w->out, NULL, export_step_is_guessed(w->profile, STEP)));
 	COLUMN(w, "func", count, json_put_u64(w->out, NULL, w->t.row_of_place[STEP->place]));
 	COLUMN(w, "line", count, put_line(w, STEP));
 #undef STEP
@@ -401,6 +401,7 @@ static void put_meta(struct writer *w)
 		json_put_text(w->out, "color", categories[i][1]);
 		json_open_array(w->out, "subcategories");
 		json_put_text(w->out, NULL, "Other");
+		json_put_text(w->out, NULL, "Found without CFI");
 		json_close_array(w->out);
 		json_close_object(w->out);
 	}

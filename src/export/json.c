@@ -189,6 +189,11 @@ static void write_stacks(struct buf *out, const struct report_event *e)
 		json_put_u64(out, splices[i], e->splices[i]);
 	json_close_object(out);
 	json_put_u64(out, "guessed", e->stacks_guessed);
+	json_open_object(out, "via");
+	for (unsigned via = 0; via < VIA_COUNT; via++)
+		if (e->stacks_by_via[via] > 0)
+			json_put_u64(out, frame_via_name(via), e->stacks_by_via[via]);
+	json_close_object(out);
 	json_close_object(out);
 }
 

@@ -108,7 +108,7 @@ static void stacks(struct export_notes *notes, const struct report_event *e, str
 		buf_printf(text, "%s %s %llu", i > 0 ? "," : "", names[i], (unsigned long long)counts[i]);
 	bool is_first = true;
 	for (size_t i = 0; i < UNWIND_END_COUNT; i++) {
-		if (e->ends[i] == 0 || i == UNWIND_ROOT || i == UNWIND_NOT_USER)
+		if (e->ends[i] == 0 || unwind_end_is_root((enum unwind_end)i) || i == UNWIND_NOT_USER)
 			continue;
 		buf_printf(text, "%s %s %llu", is_first ? "; not at their root because:" : ",", unwind_end_name((enum unwind_end)i),
 		           (unsigned long long)e->ends[i]);
@@ -116,6 +116,8 @@ static void stacks(struct export_notes *notes, const struct report_event *e, str
 	}
 	if (e->stacks_guessed > 0)
 		buf_printf(text, "; with a guessed frame %llu", (unsigned long long)e->stacks_guessed);
+	if (e->ends[UNWIND_ROOT_GUESSED] > 0)
+		buf_printf(text, "; with a guessed root %llu", (unsigned long long)e->ends[UNWIND_ROOT_GUESSED]);
 	add(notes, text);
 }
 

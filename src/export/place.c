@@ -68,6 +68,11 @@ bool export_step_is_kernel(const struct profile *profile, const struct export_st
 	return step->frame != PROFILE_NONE && profile->frames.data[step->frame].is_kernel;
 }
 
+bool export_step_is_guessed(const struct profile *profile, const struct export_step *step)
+{
+	return step->frame != PROFILE_NONE && frame_via_is_guessed(profile->frames.data[step->frame].via);
+}
+
 bool export_step_is_inlined(const struct profile *profile, const struct export_step *step)
 {
 	return step->line != PROFILE_NONE && profile->chains.data[step->line].is_inlined;

@@ -25,6 +25,7 @@ struct export_step export_mark_step(const struct profile *profile, enum stack_ma
 const char *export_step_file(const struct profile *profile, const struct export_step *step);
 uint32_t export_step_line(const struct profile *profile, const struct export_step *step); // 0: not known
 bool export_step_is_kernel(const struct profile *profile, const struct export_step *step);
+bool export_step_is_guessed(const struct profile *profile, const struct export_step *step); // its frame was found without CFI
 bool export_step_is_inlined(const struct profile *profile, const struct export_step *step);
 
 // Stacks, root first; a stack that did not reach its root has its mark there.

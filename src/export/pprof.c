@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "export/notes.h"
 #include "export/place.h"
+#include "profile/vias.h"
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 enum profile_field { // message Profile
@@ -29,6 +30,7 @@ struct writer {
 	VEC(struct sample_value) values; // by id of keys
 	bool *uses_place, *uses_frame, *uses_mark, *uses_dso;
 	uint64_t *dso_limit;             // highest address seen in it, + 1
+	struct vias vias;
 	struct buf *out, part, inner;
 };
 
@@ -145,6 +147,17 @@ static void put_locations(struct writer *w, const struct sample_key *key)
 	put_message(&w->part, 1, &w->inner);
 }
 
+// For -tagfocus and -tagignore: how frames were found that no CFI led to, and the root.
+static void put_guesses(struct writer *w, const struct sample_key *key)
+{
+	uint8_t found = vias_of_stack(&w->vias, w->profile, key->stack);
+	for (unsigned via = 0; via < VIA_COUNT; via++)
+		if (frame_via_is_guessed(via) && (found >> via & 1) != 0)
+			put_label_text(w, "guessed", frame_via_name(via));
+	if (key->end == UNWIND_ROOT_GUESSED)
+		put_label_text(w, "guessed", "root");
+}
+
 static void put_sample(struct writer *w, const struct sample_key *key, const struct sample_value *value)
 {
 	put_locations(w, key);
@@ -160,6 +173,7 @@ static void put_sample(struct writer *w, const struct sample_key *key, const str
 		put_label_text(w, "comm", profile_text(w->profile, key->comm));
 	if (mark_of(key) == MARK_TRUNCATED || mark_of(key) == MARK_FAILED)
 		put_label_text(w, "unwind_end", unwind_end_name((enum unwind_end)key->end));
+	put_guesses(w, key);
 	put_message(w->out, PROFILE_SAMPLE, &w->part);
 }
 
@@ -341,6 +355,7 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	free(w.uses_mark);
 	free(w.uses_dso);
 	free(w.dso_limit);
+	vias_release(&w.vias);
 	return true;
 }
 

@@ -59,6 +59,7 @@ static void put_totals(struct writer *w)
 		json_put_u64(w->out, "joined", e->stacks_joined);
 		json_put_u64(w->out, "truncated", e->stacks_truncated);
 		json_put_u64(w->out, "failed", e->stacks_failed);
+		json_put_u64(w->out, "guessed", e->stacks_guessed);
 		json_close_object(w->out);
 	}
 	json_open_array(w->out, "notes");
@@ -136,6 +137,7 @@ static void put_frames(struct writer *w)
 		if (!step->is_mark) {
 			json_put_bool(w->out, "known", export_place_is_known(w->profile, step->place));
 			json_put_bool(w->out, "inlined", export_step_is_inlined(w->profile, step));
+			json_put_text(w->out, "via", frame_via_name(w->profile->frames.data[step->frame].via));
 			put_address(w, step);
 		}
 		if (export_step_line(w->profile, step) > 0) {

@@ -73,6 +73,8 @@ static void place(struct writer *w, const struct stack_step *step)
 		source_line(w, step);
 	if (is_inlined)
 		buf_string(w->out, " (inlined)");
+	else if ((w->fields & FIELD_VIA) != 0) // of the function that has the code
+		buf_printf(w->out, " %s", frame_via_name(w->profile->frames.data[step->frame].via));
 }
 
 static void frames(struct writer *w, const struct profile_sample *sample, bool has_calls)

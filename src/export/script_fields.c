@@ -5,7 +5,7 @@
 static const struct { const char *name; unsigned bit; } known[] = {
 	{ "comm", FIELD_COMM }, { "tid", FIELD_TID }, { "pid", FIELD_PID }, { "time", FIELD_TIME }, { "cpu", FIELD_CPU },
 	{ "event", FIELD_EVENT }, { "ip", FIELD_IP }, { "sym", FIELD_SYM }, { "dso", FIELD_DSO }, { "symoff", FIELD_SYMOFF },
-	{ "srcline", FIELD_SRCLINE }, { "period", FIELD_PERIOD },
+	{ "srcline", FIELD_SRCLINE }, { "period", FIELD_PERIOD }, { "via", FIELD_VIA },
 };
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 

@@ -17,6 +17,7 @@ const char *stack_mark(enum unwind_end end)
 {
 	switch (end) {
 	case UNWIND_ROOT:
+	case UNWIND_ROOT_GUESSED:
 	case UNWIND_NOT_USER:
 		return NULL;
 	case UNWIND_TRUNCATED:

@@ -30,6 +30,8 @@ double ceil_to(double value, int decimals);
 void text_short_percent(struct buf *out, double share);
 // "0.11%", "3.0%", "12.0%".
 void text_loss_percent(struct buf *out, double share);
+// "12% hold a frame found without CFI, 3.1% end at a guessed root": of all stacks; the second only where there are such.
+void text_guessed(struct buf *out, const struct report_event *event);
 void text_seconds(struct buf *out, double seconds); // "30 s", "0.3 s"
 // Of the rows shown that have too few, inside or outside; UINT64_MAX: none.
 uint64_t text_fewest_visits(const struct text *t);

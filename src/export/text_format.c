@@ -50,6 +50,18 @@ void text_short_percent(struct buf *out, double share)
 		buf_printf(out, percent >= 9.95 ? "%.0f%%" : "%.1f%%", percent);
 }
 
+void text_guessed(struct buf *out, const struct report_event *event)
+{
+	double all = (double)event->stacks_complete + (double)event->stacks_joined + (double)event->stacks_truncated + (double)event->stacks_failed;
+	text_short_percent(out, all > 0 ? (double)event->stacks_guessed / all : 0);
+	buf_string(out, " hold a frame found without CFI");
+	if (event->ends[UNWIND_ROOT_GUESSED] > 0) {
+		buf_string(out, ", ");
+		text_short_percent(out, (double)event->ends[UNWIND_ROOT_GUESSED] / all);
+		buf_string(out, " end at a guessed root");
+	}
+}
+
 void text_loss_percent(struct buf *out, double share)
 {
 	double percent = 100 * share;

@@ -308,6 +308,16 @@ static void write_truncated(struct text *t, double share)
 		buf_printf(t->out, "%.1f%% TRUNCATED (deeper than the copy)", 100 * share);
 }
 
+static void write_guessed(struct text *t, double all)
+{
+	const struct report_event *e = t->event;
+	if ((double)e->stacks_guessed < 0.001 * all && (double)e->ends[UNWIND_ROOT_GUESSED] < 0.001 * all)
+		return;
+	head(t, "");
+	text_guessed(t->out, e);
+	buf_byte(t->out, '\n');
+}
+
 static void write_stacks(struct text *t)
 {
 	const struct report_event *e = t->event;
@@ -322,6 +332,7 @@ static void write_stacks(struct text *t)
 		if (e->stacks_failed > 0)
 			buf_printf(t->out, "%s%.1f%% FAILED", e->stacks_truncated > 0 ? ", " : "", 100 * (double)e->stacks_failed / all);
 		buf_string(t->out, ": a total is \"at least\"\n");
+		write_guessed(t, all);
 		return;
 	}
 	buf_printf(t->out, "%.1f%% complete", floor_to(100 * (1 - cut), 1));
@@ -336,6 +347,7 @@ static void write_stacks(struct text *t)
 		buf_printf(t->out, ", so a total is at most %.1f points too low\n", ceil_to(100 * cut, 1));
 	else
 		buf_byte(t->out, '\n');
+	write_guessed(t, all);
 }
 
 static void write_profiler(struct text *t)

@@ -85,6 +85,11 @@ static void write_samples(struct text *t)
 	buf_printf(t->out, "   throttled %.3g s", e->throttled_s);
 	if (all > 0)
 		buf_printf(t->out, "   stacks complete %.1f%%", floor_to(100 * (double)(e->stacks_complete + e->stacks_joined) / all, 1));
+	if (all > 0) {
+		buf_byte(t->out, '\n');
+		head(t, "stacks");
+		text_guessed(t->out, e);
+	}
 	buf_byte(t->out, '\n');
 	head(t, "overhead");
 	if (e->recorder_cpu_s > 0) {

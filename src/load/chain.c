@@ -52,7 +52,7 @@ static void add_lbr(struct chain *chain, const struct record *record)
 		chain->frames[chain->kernel_count].addr = sample->ip;
 	for (uint64_t i = 0; i < sample->branch_count; i++) {
 		// The call itself; one byte on it is looked up like a return address.
-		push(chain, sample->branches[i].from + 1, FRAME_RETURN, VIA_FP, false);
+		push(chain, sample->branches[i].from + 1, FRAME_RETURN, VIA_BRANCHES, false);
 	}
 }
 

@@ -116,7 +116,7 @@ static void end_by_name(void *context, struct profile_sample *sample)
 		const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
 		*known = is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
 	}
-	sample->end = *known == 1 ? UNWIND_ROOT : UNWIND_NO_CFI;
+	sample->end = *known == 1 ? UNWIND_ROOT_GUESSED : UNWIND_NO_CFI;
 	ends->unknown += *known == 2;
 	ends->all++;
 }

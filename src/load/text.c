@@ -161,7 +161,7 @@ uint32_t text_add_frame(struct text_reader *t, const struct text_frame *frame, c
 	buf_clear(&t->key);
 	buf_u64(&t->key, frame->addr);
 	buf_u32(&t->key, frame->dso);
-	buf_u32(&t->key, (uint32_t)frame->is_return << 1 | frame->is_kernel);
+	buf_u32(&t->key, (uint32_t)frame->via << 2 | (uint32_t)frame->is_return << 1 | frame->is_kernel);
 	for (size_t i = 0; i < count; i++) {
 		buf_u32(&t->key, lines[i].function);
 		buf_u32(&t->key, lines[i].file);
@@ -175,7 +175,7 @@ uint32_t text_add_frame(struct text_reader *t, const struct text_frame *frame, c
 		// perf's text shows return addresses as they are; look-up addresses are one less.
 		bool is_return = frame->is_return && frame->addr > 0;
 		uint64_t image_addr = frame->addr - is_return;
-		struct profile_frame row = { .addr = frame->addr, .image_addr = image_addr, .dso = frame->dso, .kind = is_return ? FRAME_RETURN : FRAME_LEAF,
+		struct profile_frame row = { .addr = frame->addr, .image_addr = image_addr, .dso = frame->dso, .kind = is_return ? FRAME_RETURN : FRAME_LEAF, .via = frame->via,
 		                             .is_kernel = frame->is_kernel, .first_line = (uint32_t)p->chains.count, .line_count = (uint32_t)count,
 		                             .symbol_start = frame->offset <= frame->addr ? frame->addr - frame->offset : 0 };
 		for (size_t i = 0; i < count; i++)

@@ -39,7 +39,7 @@ bool text_next_line(struct text_reader *t, struct err *err);
 bool text_bad_line(struct text_reader *t, const char *expected, struct err *err);
 uint32_t text_dso(struct text_reader *t, const char *path, size_t length);
 // The frame whose inline chain is `lines`, innermost first; made once for the same lines, address and dso. Adds them to the profile's chains.
-struct text_frame { uint64_t addr; uint32_t dso; bool is_return, is_kernel; uint64_t offset; /* in the function */ };
+struct text_frame { uint64_t addr; uint32_t dso; bool is_return, is_kernel; uint8_t via; uint64_t offset; /* in the function */ };
 uint32_t text_add_frame(struct text_reader *t, const struct text_frame *frame, const struct profile_line *lines, size_t count);
 // The function of that name; "[unknown]" and a name in brackets are places without one.
 uint32_t text_function(struct text_reader *t, const char *name, size_t length, uint32_t dso);

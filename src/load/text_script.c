@@ -157,7 +157,7 @@ static bool parse_sample(const char *text, struct sample_line *line)
 
 // ---------------------------------------------------------------- a frame's line
 
-struct frame_line { uint64_t addr, offset; const char *name, *dso; size_t name_length, dso_length; bool is_inlined; };
+struct frame_line { uint64_t addr, offset; const char *name, *dso; size_t name_length, dso_length; bool is_inlined; uint8_t via; };
 
 // Where the parenthesis that closes at the end was opened: paths may hold some themselves.
 static const char *opening(const char *begin, const char *end)
@@ -184,6 +184,20 @@ static void take_offset(struct frame_line *f)
 	f->name_length = at - 3;
 }
 
+// "name (dso) fp", as our script's field via has it: the word is cut off.
+static void take_via(struct frame_line *f, const char *begin, const char **end)
+{
+	for (unsigned via = 0; via < VIA_COUNT; via++) {
+		const char *word = frame_via_name(via);
+		size_t length = strlen(word);
+		if ((size_t)(*end - begin) > length + 2 && memcmp(*end - length, word, length) == 0 && memcmp(*end - length - 2, ") ", 2) == 0) {
+			f->via = (uint8_t)via;
+			*end -= length + 1;
+			return;
+		}
+	}
+}
+
 // "ffffffff9b201293 name+0x4 (dso)", "401b97 name (inlined)", "401b97 name", "401b97 (dso)".
 static bool parse_frame(const char *text, const char *end, struct frame_line *f)
 {
@@ -201,6 +215,7 @@ static bool parse_frame(const char *text, const char *end, struct frame_line *f)
 	at = skip_blanks(after);
 	if (at > end)
 		at = end; // the blanks at the end were cut off
+	take_via(f, at, &end);
 	static const char inlined[] = " (inlined)";
 	size_t of_mark = sizeof(inlined) - 1;
 	if ((size_t)(end - at) > of_mark && memcmp(end - of_mark, inlined, of_mark) == 0) {
@@ -255,7 +270,7 @@ static void add_frame(struct script *s, const struct frame_line *f)
 	if (f->is_inlined)
 		return;
 	bool is_kernel = is_kernel_dso(f->dso, f->dso_length);
-	struct text_frame frame = { .addr = f->addr, .dso = dso, .is_return = s->frames.count > 0, .is_kernel = is_kernel, .offset = f->offset };
+	struct text_frame frame = { .addr = f->addr, .dso = dso, .is_return = s->frames.count > 0, .is_kernel = is_kernel, .via = f->via, .offset = f->offset };
 	vec_push(&s->frames, text_add_frame(t, &frame, s->inlined.data, s->inlined.count));
 	if (s->frames.count == 1)
 		s->sample.is_kernel = is_kernel || f->addr >> CONTEXT_BITS != 0;

@@ -121,7 +121,7 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	output_commit(drain->output, offset, record->id.time_ns, true);
 	keep_books(drain, record, event);
 	drain->ledger->ends[note.end]++;
-	if (note.end == UNWIND_ROOT)
+	if (unwind_end_is_root(note.end))
 		drain->ledger->splices[note.splice]++;
 	if (stack->count > drain->ledger->longest_chain)
 		drain->ledger->longest_chain = stack->count;
@@ -177,7 +177,7 @@ static struct stack_bytes bytes_of_stack(struct drain *drain, const struct recor
 
 static void learn_top(struct drain *drain, const struct record *record, const struct unwind_stack *stack, const struct stack_bytes *bytes)
 {
-	uint64_t top = stack->end == UNWIND_ROOT ? stack->last_cfa : 0;
+	uint64_t top = unwind_end_is_root(stack->end) ? stack->last_cfa : 0;
 	if (top != 0)
 		*stack_top_of(drain, record->id.tid) = top;
 	if (drain->tails == NULL || (top == 0 && stack->end != UNWIND_TRUNCATED))
@@ -214,7 +214,7 @@ static bool unwind_sample(struct drain *drain, const struct record *record, uint
 		drain->unwound++;
 		drain->cut_full += stack.end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size;
 		// What the copy alone held is no splice.
-		if (stack.end == UNWIND_ROOT && stack.last_cfa > sp_of(drain, record) + sample->stack.dyn_size)
+		if (unwind_end_is_root(stack.end) && stack.last_cfa > sp_of(drain, record) + sample->stack.dyn_size)
 			splice = bytes.splice;
 	}
 	put_live(drain, record, event, maps, &stack, splice);

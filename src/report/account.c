@@ -108,6 +108,7 @@ static void count_stacks(struct build *b)
 	memcpy(event->ends, t->ends, sizeof(event->ends));
 	memcpy(event->splices, t->splices, sizeof(event->splices));
 	event->stacks_guessed = t->stacks_guessed;
+	memcpy(event->stacks_by_via, t->stacks_by_via, sizeof(event->stacks_by_via));
 	if (t->weight > 0) {
 		event->user_share = t->user / t->weight;
 		event->kernel_share = t->kernel / t->weight;

@@ -109,6 +109,7 @@ struct report_event {
 	uint64_t stacks_complete, stacks_joined, stacks_truncated, stacks_failed;
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
 	uint64_t stacks_guessed;      // with a frame that no CFI led to
+	uint64_t stacks_by_via[VIA_COUNT]; // with a frame found in this way
 	double recorder_cpu_s, recorder_share;
 	double accounted_s;  // taken from the program by the recorder's books; 0: not reckoned
 	double n;                     // Kish's n when weighted

@@ -20,6 +20,7 @@ enum stack_class stack_class_of(uint8_t end, uint8_t splice)
 {
 	switch (end) {
 	case UNWIND_ROOT:
+	case UNWIND_ROOT_GUESSED:
 		return splice != 0 ? STACK_JOINED : STACK_COMPLETE; // exact or checked
 	case UNWIND_NOT_USER:
 		return STACK_COMPLETE;
@@ -147,26 +148,11 @@ static bool is_resolved(const struct profile *p, uint32_t stack)
 	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
 }
 
-// Whether a frame of the stack was found without CFI. A node's parent comes before it.
-static bool is_guessed(struct tally *t, uint32_t node)
-{
-	const struct profile *p = t->profile;
-	if (node == PROFILE_NONE)
-		return false;
-	for (size_t i = t->guessed.count; i <= node; i++) {
-		const struct profile_node *at = &p->nodes.data[i];
-		uint8_t via = p->frames.data[at->frame].via;
-		bool below = at->parent != PROFILE_NONE && at->parent < i && t->guessed.data[at->parent] != 0;
-		vec_push(&t->guessed, below || via == VIA_FP || via == VIA_LEAF_RULE);
-	}
-	return t->guessed.data[node] != 0;
-}
-
 static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 {
 	const struct profile *p = t->profile;
 	struct tally_set set = { .first = (uint32_t)t->members.count, .stack = stack, .context = context, .is_resolved = is_resolved(p, stack),
-		.is_guessed = is_guessed(t, stack) };
+		.vias = vias_of_stack(&t->vias, p, stack) };
 	next_stamp(t);
 	add_leaf(t, &set, stack, context);
 	bool all_alike = (t->keys & KEYS_OF_CODE) == 0; // every frame is the same row
@@ -380,7 +366,9 @@ static void add_sets(struct tally *t)
 		self->user += set->user;
 		*(set->is_resolved ? &t->kernel : &t->unresolved) += set->kernel;
 		*(set->is_resolved ? &t->user : &t->unresolved) += set->user;
-		t->stacks_guessed += set->is_guessed ? set->samples : 0;
+		t->stacks_guessed += (set->vias & VIAS_GUESSED) != 0 ? set->samples : 0;
+		for (unsigned via = 0; via < VIA_COUNT; via++)
+			t->stacks_by_via[via] += (set->vias >> via & 1) != 0 ? set->samples : 0;
 		for (uint32_t m = 0; m < set->count; m++)
 			t->rows.data[t->members.data[set->first + m]].cut += set->cut;
 	}
@@ -539,7 +527,7 @@ void tally_release(struct tally *t)
 	hash_map_release(&t->thread_ids);
 	hash_map_release(&t->process_ids);
 	vec_release(&t->set_of_stack);
-	vec_release(&t->guessed);
+	vias_release(&t->vias);
 	vec_release(&t->sets);
 	vec_release(&t->members);
 	vec_release(&t->thread_states);

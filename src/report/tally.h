@@ -14,6 +14,7 @@
 #include "base/intern.h"
 #include "base/vec.h"
 #include "profile/profile.h"
+#include "profile/vias.h"
 #include "report/report.h"
 
 enum { TALLY_BLOCKS = 20 };
@@ -49,7 +50,7 @@ struct tally_set {
 	uint32_t first, count, self_row;
 	uint32_t stack, context;
 	bool is_resolved;        // its innermost place has a name; that does not depend on the keys
-	bool is_guessed;         // a frame was found without CFI
+	uint8_t vias;            // 1 << enum frame_via: how its frames were found
 	uint64_t samples, second_comb;
 	double block;            // weight in the block of time at hand
 	double user, kernel, cut;
@@ -85,13 +86,14 @@ struct tally {
 	uint64_t stacks_complete, stacks_joined, stacks_truncated, stacks_failed;
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
 	uint64_t stacks_guessed; // with a frame that no CFI led to: frame pointers, the leaf rule
+	uint64_t stacks_by_via[VIA_COUNT]; // with a frame found in this way
 
 	// private
 	struct intern entry_ids, context_ids;
 	VEC(uint32_t) entry_of_line; // by index into profile->chains; + 1, 0: not yet
 	struct hash_map row_ids, set_ids, thread_ids, process_ids;
 	VEC(uint32_t) set_of_stack;   // + 1, the last one of the stack; 0: none yet
-	VEC(uint8_t) guessed;         // by node of the profile, as far as was asked
+	struct vias vias;
 	VEC(struct tally_set) sets;
 	VEC(uint32_t) members;
 	VEC(uint32_t) thread_states; // the set of each thread's last sample

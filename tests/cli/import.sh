@@ -32,6 +32,9 @@ ps report -i "$text"
 like "$out" 'read from perf script' "report says where it is from"
 "$perfsample" script -i "$fixtures/small.data" | "$perfsample" fold -q -i - >"$work/again"
 is "$(cat "$work/again")" "$("$perfsample" fold -i "$fixtures/small.data")" "what our script writes folds to what fold writes"
+"$perfsample" script -i "$fixtures/small.data" -F +via >"$work/with"
+is "$("$perfsample" fold -q -i "$work/with")" "$("$perfsample" fold -i "$fixtures/small.data")" "with how frames were found too"
+is "$("$perfsample" script -q -i "$work/with" -F ip,sym,via | grep -c ' cfi$')" "$(grep -c ' cfi$' "$work/with")" "which is read"
 
 ps fold -i "$folded" --kernel
 like "$err" 'read from folded stacks: no times, and what was lost is not known' "folded stacks, saying what they cannot tell"

@@ -45,6 +45,9 @@ static void make(struct made *m)
 		}
 		m->weight += samples_at(&p->samples, p->samples.count - 1).weight;
 	}
+	p->frames.data[bad].via = VIA_LEAF_RULE;
+	p->frames.data[unknown].via = VIA_FP;
+	syn_set(p, 0, end, UNWIND_ROOT_GUESSED);
 	vec_push(&p->losses, (struct profile_loss){ .from_ns = p->meta.start_ns + 3000000000u, .to_ns = p->meta.start_ns + 4000000000u, .count = 30 });
 	syn_account(p, 30, 2);
 	struct report_options options = report_defaults();
@@ -90,8 +93,11 @@ static void test_all(const struct made *m)
 			ok(memmem(first.data, first.size, "[truncated]", 11) != NULL, "%s: shows truncated stacks", formats[i]);
 			ok(memmem(first.data, first.size, "[unwind failed]", 15) != NULL, "%s: shows failed ones", formats[i]);
 		}
-		if (strcmp(formats[i], "script") != 0 && strcmp(formats[i], "folded") != 0)
+		if (strcmp(formats[i], "script") != 0 && strcmp(formats[i], "folded") != 0) {
+			static const char guesses[] = "; with a guessed frame 400; with a guessed root 1";
 			ok(memmem(first.data, first.size, "lost ", 5) != NULL, "%s: tells what was lost", formats[i]);
+			ok(memmem(first.data, first.size, guesses, sizeof(guesses) - 1) != NULL, "%s: tells what was guessed", formats[i]);
+		}
 		buf_release(&first);
 		buf_release(&again);
 	}
@@ -189,6 +195,8 @@ static void test_gecko_thread(const json_t *thread, size_t libs)
 	json_array_foreach(json_object_get(stacks, "prefix"), i, prefix)
 		wrong += json_is_integer(prefix) && (size_t)json_integer_value(prefix) >= i;
 	is_u64(wrong, 0, "callers stand before what they call");
+	ok(rows_are(stacks, "subcategory", LENGTH(stacks), 2) && rows_are(frames, "subcategory", LENGTH(frames), 2) &&
+	   sum(json_object_get(frames, "subcategory")) == 2, "two functions found without CFI");
 }
 
 static void test_gecko(const struct made *m)
@@ -216,7 +224,7 @@ static void test_chrome(const struct made *m)
 	json_t *doc = parsed(&text, "chrome"), *event;
 	const char *open[3][64];
 	double last[3] = { 0 };
-	size_t depth[3] = { 0 }, i, wrong = 0, spans = 0;
+	size_t depth[3] = { 0 }, i, wrong = 0, marks_wrong = 0, spans = 0;
 	json_array_foreach(json_object_get(doc, "traceEvents"), i, event) {
 		const char *phase = json_string_value(json_object_get(event, "ph")), *name = json_string_value(json_object_get(event, "name"));
 		size_t tid = (size_t)json_integer_value(json_object_get(event, "tid")) - 4242;
@@ -225,12 +233,15 @@ static void test_chrome(const struct made *m)
 			continue;
 		wrong += tid >= 3 || ts < last[tid];
 		last[tid] = ts;
+		if (*phase == 'B' && (json_object_get(json_object_get(event, "args"), "guessed") != NULL) != (*name == 'b' || strcmp(name, "[app]") == 0))
+			marks_wrong++;
 		if (*phase == 'B')
 			open[tid][depth[tid]++] = name, spans++;
 		else if (depth[tid] == 0 || strcmp(open[tid][--depth[tid]], name) != 0)
 			wrong++;
 	}
 	ok(spans > SAMPLES && wrong + depth[0] + depth[1] + depth[2] == 0, "spans nest, in the order of time, and all end");
+	is_u64(marks_wrong, 0, "those of functions found without CFI say so, no others");
 	json_decref(doc);
 	buf_release(&text);
 }
@@ -241,9 +252,17 @@ static void test_samples(void)
 	struct schema_check check;
 	make(&m);
 	struct buf text = export_as(&m, "samples", false);
-	json_t *doc = parsed(&text, "json");
+	json_t *doc = parsed(&text, "json"), *frame;
+	size_t i, guessed = 0;
 	is_str(schema_validate("schema/perfsample-export-1.json", text.data, &check), "", "by the schema");
 	is_u64(json_array_size(json_object_get(doc, "samples")), SAMPLES, "all samples");
+	json_array_foreach(json_object_get(doc, "frames"), i, frame) {
+		const char *via = json_string_value(json_object_get(frame, "via"));
+		guessed += via != NULL && (strcmp(via, "fp") == 0 || strcmp(via, "leaf_rule") == 0);
+	}
+	is_u64(guessed, 2, "two frames found without CFI");
+	is_u64((uint64_t)json_integer_value(json_object_get(json_object_get(doc, "totals"), "guessed")), 400, "in that many stacks");
+	is_str(json_string_value(json_object_get(json_array_get(json_object_get(doc, "samples"), 0), "end")), "root_guessed", "a guessed root");
 	ok(strstr(text.data, "\"name_hex\":\"62fffe3c2f7363726970743e\"") != NULL, "bytes of a name that is not UTF-8");
 	json_decref(doc);
 	buf_release(&text);
@@ -270,12 +289,15 @@ static void test_pprof(const struct made *m)
 {
 	struct buf text = export_as(m, "pprof", false);
 	struct bytes all = bytes_of(text.data, text.size), body, inner;
-	unsigned field, sub;
+	static const char *const words[] = { "guessed", "leaf_rule", "fp", "root" };
+	unsigned field, sub, guesses = 0;
 	uint64_t number, value, count = 0, weight = 0, strings = 0, not_utf8 = 0, first_string = 1, time = 0;
 	while (next_field(&all, &field, &number, &body)) {
 		if (field == 6) {
 			not_utf8 += !utf8_is_valid((const char *)body.at, bytes_left(&body));
 			first_string = strings++ == 0 ? bytes_left(&body) : first_string;
+			for (size_t i = 0; i < 4; i++)
+				guesses |= (unsigned)(bytes_left(&body) == strlen(words[i]) && memcmp(body.at, words[i], strlen(words[i])) == 0) << i;
 		}
 		if (field == 9)
 			time = number;
@@ -288,6 +310,7 @@ static void test_pprof(const struct made *m)
 	ok(!all.bad, "read to its end");
 	is_u64(count, SAMPLES, "all samples");
 	is_u64(weight, m->weight, "all CPU time");
+	is_u64(guesses, 15, "labels for what was guessed");
 	is_u64(first_string, 0, "the first string is empty");
 	is_u64(not_utf8, 0, "strings are UTF-8");
 	is_u64(time, m->profile.meta.start_wall_ns, "the time it was recorded");
@@ -326,6 +349,7 @@ static void test_foreign(const struct made *m)
 		char *raw = read_by(m, "pprof", true, "PPROF_TMPDIR=/tmp go tool pprof -raw %s 2>/dev/null");
 		ok(strstr(raw, "samples/count cpu/nanoseconds[dflt]") != NULL, "go tool pprof: the sample types, CPU time by default");
 		ok(strstr(raw, "[truncated]") != NULL && strstr(raw, "unwind_end:[no_cfi]") != NULL, "marks and why");
+		ok(strstr(raw, "guessed:[leaf_rule]") != NULL && strstr(raw, "guessed:[fp]") != NULL && strstr(raw, "guessed:[root]") != NULL, "and what was guessed");
 		ok(strstr(raw, "outer\\x1b[31m") != NULL && strchr(raw, '\x1b') == NULL, "names without controls");
 		free(raw);
 	} else {

@@ -59,7 +59,10 @@ static void build(void)
 	add_sample(10, 10, "app", PROFILE_NONE, UNWIND_NO_REGISTERS, 0, false);
 	add_sample(10, 10, "a;\x1b", root, UNWIND_ROOT, 0, false);
 	add_sample(0, 0, "swapper", sys, UNWIND_NOT_USER, 0, true);
-	add_sample(10, 10, "app", leaf, UNWIND_ROOT, 1, false);
+	add_sample(10, 10, "app", leaf, UNWIND_ROOT_GUESSED, 1, false);
+	profile.frames.data[profile.nodes.data[root].frame].via = VIA_CFI;
+	profile.frames.data[profile.nodes.data[call].frame].via = VIA_FP;
+	profile.frames.data[profile.nodes.data[sys].frame].via = VIA_NONE;
 }
 
 static void folded_is(const char *what, struct export_input input, const char *wanted)
@@ -89,8 +92,13 @@ static void test_folded(void)
 	struct report_filter filter = { 0 };
 	vec_push(&filter.pids, 20);
 	folded_is("a filter", (struct export_input){ .filter = &filter }, "app;main;work:x;leaf 1\n");
+	struct report_filter guesses = { 0 };
+	vec_push(&guesses.pids, 20);
 	vec_clear(&filter.pids);
 	vec_push(&filter.pids, 0);
+	folded_is("frames found without CFI", (struct export_input){ .inlines = true, .guess_marks = true, .filter = &guesses },
+	          "app;main;work:x_[g];in\\x0aner_[g];leaf 1\n");
+	vec_release(&guesses.pids);
 	folded_is("idle is left out", (struct export_input){ .filter = &filter }, "");
 	folded_is("idle asked for", (struct export_input){ .filter = &filter, .idle = true }, "swapper;main;work:x;leaf;sys_read 1\n");
 	vec_release(&filter.pids);
@@ -117,6 +125,8 @@ static void test_script(void)
 	script_has("no frame at all", (struct export_input){ .fields = "comm,ip,sym" }, "\napp \n\na;\\x1b \n\t            1010 main\n\n");
 	script_has("source lines", (struct export_input){ .inlines = true, .fields = "ip,sym,srcline" }, "in\\x0aner\n  in.h:7 (inlined)\n\t            1120 work;x\n  ??:0\n");
 	script_has("events are aligned and escaped", (struct export_input){ .fields = "event" }, "cpu-clock: \n");
+	script_has("how frames were found, behind the function that has the code", (struct export_input){ .inlines = true, .fields = "ip,sym,via" },
+	           "\t            1230 leaf none\n\t            1120 in\\x0aner (inlined)\n\t            1120 work;x fp\n\t            1010 main cfi\n\n");
 	script_has("one line a sample", (struct export_input){ .fields = "comm,ip,sym", .hide_calls = true }, "             app           1001230 leaf\n");
 	script_has("a slice", (struct export_input){ .fields = "tid", .first_sample = 1, .sample_count = 2 }, "   11 \n   20 \n");
 	struct buf pieces = { 0 }, whole = { 0 };
@@ -145,7 +155,7 @@ static void test_fields(void)
 
 static void test_marks(void)
 {
-	static const bool complete[UNWIND_END_COUNT] = { [UNWIND_ROOT] = true, [UNWIND_NOT_USER] = true };
+	static const bool complete[UNWIND_END_COUNT] = { [UNWIND_ROOT] = true, [UNWIND_ROOT_GUESSED] = true, [UNWIND_NOT_USER] = true };
 	for (int end = 0; end < UNWIND_END_COUNT; end++) {
 		const char *mark = stack_mark((enum unwind_end)end);
 		const char *wanted = end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT ? "[truncated]" : "[unwind failed]";

@@ -46,12 +46,17 @@ static void test_counts(void)
 	syn_sample(&p, 19.95, PROFILE_NONE, 0);
 	syn_last(&p, is_idle, true);
 
+	p.frames.data[root].via = VIA_CFI;
+	p.frames.data[g].via = VIA_LEAF_RULE;
+	p.frames.data[in].via = VIA_FP;
 	uint8_t symbol[] = { KEY_SYMBOL };
 	struct report_options options = options_with(symbol, 1);
 	struct tally t;
 	tally_build(&t, &p, 0, &options, p.meta.start_ns, p.meta.end_ns);
 	tally_sort_cells(&t);
 	is_u64(t.samples, 7, "samples");
+	ok(t.stacks_guessed == 4 && t.stacks_by_via[VIA_LEAF_RULE] == 3 && t.stacks_by_via[VIA_FP] == 1 && t.stacks_by_via[VIA_CFI] == 7 &&
+	   t.stacks_by_via[VIA_NONE] == 3, "stacks by how their frames were found, each once");
 	is_u64(t.idle_samples, 1, "idle samples stand apart");
 	is_u64(t.threads, 2, "threads");
 	const struct tally_row *main_row = row_named(&t, "main"), *f_row = row_named(&t, "f"), *g_row = row_named(&t, "g");

@@ -165,38 +165,46 @@ static const char forms_source[] =
 	".balign 64\n.cfi_startproc\n.cfi_escape 0x0f, 3, 0x76, 0x78, 0x06\n.cfi_escape 0x10, 6, 2, 0x76, 0\nnop\ncall *%rax\nnop\n.cfi_endproc\n"
 	".balign 64\n.cfi_startproc\n.cfi_escape 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22\n.skip 64, 0x90\n.cfi_endproc\n";
 
-static struct unwind_map map_forms(void *context, uint64_t addr)
+struct mapped { struct unwind_image *image; uint64_t bias; };
+
+static struct unwind_map map_entry(void *context, uint64_t addr)
 {
-	struct unwind_image *image = context;
-	uint64_t start = image->image->entry;
+	const struct mapped *mapped = context;
+	uint64_t start = mapped->image->image->entry + mapped->bias;
 
 	if (addr < start || addr >= start + 256)
 		return (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
-	return (struct unwind_map){ .start = start, .end = start + 256, .image = image };
+	return (struct unwind_map){ .start = start, .end = start + 256, .bias = mapped->bias, .image = mapped->image };
+}
+
+static void walk_words(struct mapped *mapped, const uint64_t *regs, const uint64_t *words, size_t count, struct unwind_stack *out)
+{
+	struct unwinder *unwinder = unwinder_new();
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)words, .stack_size = count * sizeof(*words),
+		.generation = 1, .map = map_entry, .map_context = mapped,
+	};
+	unwind_stack(unwinder, &input, out);
+	unwinder_free(unwinder);
 }
 
 // From a PLT slot through the realigned function to the root: the addresses must be these.
-static bool walks(struct unwind_image *image, unsigned into_slot, unsigned pushed)
+static bool walks(struct unwind_image *image, uint64_t bias, unsigned into_slot, unsigned pushed)
 {
-	uint64_t entry = image->image->entry, words[16] = { 0 }, sp = 0x7000, regs[3] = { 0, sp, entry + 128 + into_slot };
+	struct mapped mapped = { image, bias };
+	uint64_t entry = image->image->entry + bias, words[16] = { 0 }, sp = 0x7000, regs[3] = { 0, sp, entry + 128 + into_slot };
 	struct frame frames[8];
 	struct unwind_stack out = { .frames = frames, .capacity = 8 };
-	struct unwinder *unwinder = unwinder_new();
 
 	words[pushed] = entry + 64 + 3;   // return address behind what the slot has pushed
 	words[8] = sp + 8 * 14;           // rbp - 8: the caller's CFA
 	words[9] = 0x1234;                // rbp points here: the caller's rbp
 	words[13] = entry + 3;            // CFA - 8
 	regs[0] = sp + 8 * 9;
-	const struct unwind_input input = {
-		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)words, .stack_size = sizeof(words),
-		.generation = 1, .map = map_forms, .map_context = image,
-	};
-	unwind_stack(unwinder, &input, &out);
+	walk_words(&mapped, regs, words, 16, &out);
 	bool good = out.end == UNWIND_ROOT && out.count == 3 && frames[1].addr == entry + 67 && frames[2].addr == entry + 3;
 	for (size_t i = 0; !good && i < out.count; i++)
 		diag("%#llx via %u, end %s", (unsigned long long)(frames[i].addr - entry), frames[i].via, unwind_end_name(out.end));
-	unwinder_free(unwinder);
 	return good;
 }
 
@@ -215,11 +223,73 @@ static void test_forms(void)
 	ok(rule_table_find(image, entry, &counters).kind == RULE_ROOT, "an undefined return address is the root, by a rule");
 	ok((rule_table_find(image, entry + 64, &counters).kind & RULE_BASE_MASK) == RULE_FP_DEREF, "a CFA in a slot below the frame pointer");
 	ok(rule_table_find(image, entry + 128, &counters).kind == RULE_PLT, "ld's PLT is known by its expression");
-	ok(walks(image, 0, 0) && walks(image, 6, 0) && walks(image, 10, 0), "a PLT slot before it pushes, a realigned stack, the root");
-	ok(walks(image, 11, 1) && walks(image, 15, 1) && walks(image, 16, 0), "a PLT slot behind its push, and the next slot");
+	ok(walks(image, 0, 0, 0) && walks(image, 0, 6, 0) && walks(image, 0, 10, 0), "a PLT slot before it pushes, a realigned stack, the root");
+	ok(walks(image, 0, 11, 1) && walks(image, 0, 15, 1) && walks(image, 0, 16, 0), "a PLT slot behind its push, and the next slot");
 	unwind_image_free(image);
 	buf_release(&file);
 }
+
+// The same as a static-pie has it: rules by the addresses of the file, wherever it was mapped.
+static void test_static_pie(void)
+{
+	struct buf file = { 0 };
+
+	if (!shell("test $(uname -m) = x86_64 && as -o forms.o forms.s 2>err && ld -static -pie --no-dynamic-linker -o pie forms.o 2>>err") || !read_built("pie", &file)) {
+		skip("no assembler or linker for it", "static-pie");
+		return;
+	}
+	struct unwind_image *image = open_bytes(file.data, file.size);
+	const uint64_t high = 0x7f1234560000;
+	ok(image->image->entry < high && walks(image, high, 0, 0) && walks(image, high, 11, 1), "static-pie: to the root, by rules");
+	unwind_image_free(image);
+	buf_release(&file);
+}
+
+// ---------------------------------------------------------------- an entry without CFI
+
+// An entry that pushes two words, and a function right behind it.
+static const char entry_source[] =
+	".text\n.globl _start\n_start: push %rax\npush %rsp\ncall *%rbx\ncall small\nnop\nnop\n.balign 16\nsmall: nop\n nop\nret\n";
+
+static bool ends_at_entry(struct mapped *mapped, unsigned pc, unsigned called_from, size_t frame_count)
+{
+	uint64_t entry = mapped->image->image->entry, sp = 0x7000, regs[3] = { 1, sp, entry + pc };
+	uint64_t words[16] = { 0 };
+	size_t at = 0;
+	struct frame frames[8];
+	struct unwind_stack out = { .frames = frames, .capacity = 8 };
+
+	if (called_from != 0)
+		words[at++] = entry + called_from;
+	words[at++] = 0x7040;
+	words[at++] = 1;
+	words[at++] = 1;      // argc
+	words[at++] = 0x7078; // argv[0]
+	walk_words(mapped, regs, words, 16, &out);
+	bool good = out.end == UNWIND_ROOT_GUESSED && out.count == frame_count && (called_from == 0 || frames[1].addr == entry + called_from);
+	for (size_t i = 0; !good && i < out.count; i++)
+		diag("%#llx via %s, end %s", (unsigned long long)(frames[i].addr - entry), frame_via_name(frames[i].via), unwind_end_name(out.end));
+	return good;
+}
+
+static void test_entry(void)
+{
+	struct buf file = { 0 };
+
+	scratch_write("entry.s", entry_source);
+	if (!shell("test $(uname -m) = x86_64 && as -o entry.o entry.s 2>err && ld -o entry entry.o 2>>err") || !read_built("entry", &file)) {
+		skip("no assembler for it", "an entry without CFI");
+		return;
+	}
+	struct mapped mapped = { .image = open_bytes(file.data, file.size) };
+	ok(ends_at_entry(&mapped, 2, 0, 1), "the entry, two words pushed: a guessed root");
+	ok(ends_at_entry(&mapped, 16, 9, 2), "a function right behind the entry, called from there: the entry is the root");
+	ok(ends_at_entry(&mapped, 16, 4, 2), "the same, called through a register");
+	unwind_image_free(mapped.image);
+	buf_release(&file);
+}
+
+// ---------------------------------------------------------------- the vdso
 
 static void test_vdso(void)
 {
@@ -248,6 +318,8 @@ int main(void)
 	test_both();
 	test_segments();
 	test_forms();
+	test_static_pie();
+	test_entry();
 	test_vdso();
 	return tap_done();
 }
