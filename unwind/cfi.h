@@ -85,8 +85,13 @@ static inline struct bytes cfi_expr_bytes(const struct cfi_section *section, con
 
 // Called once for each stretch [start, end) of the FDE over which one row holds, in ascending order; false: enough.
 typedef bool cfi_row_fn(void *context, uint64_t start, uint64_t end, const struct cfi_row *row);
-// Runs the CIE's and the FDE's instructions. false when they are malformed: rows emitted before stand, and the
+// Runs the CIE's instructions: the row that its FDEs begin with. false when they are malformed.
+bool cfi_run_cie(const struct cfi_section *section, const struct cfi_cie *cie, struct cfi_row *initial);
+// Runs the FDE's instructions from its CIE's row on. false when they are malformed: rows emitted before stand, and the
 // stretch from `*bad_from` on has no row.
+bool cfi_run_from(const struct cfi_section *section, const struct cfi_fde *fde, const struct cfi_row *initial, cfi_row_fn *emit, void *context,
+                  uint64_t *bad_from);
+// Both.
 bool cfi_run(const struct cfi_section *section, const struct cfi_fde *fde, cfi_row_fn *emit, void *context, uint64_t *bad_from);
 
 #endif

@@ -220,24 +220,39 @@ static bool run(struct machine *m, struct bytes in)
 	return true;
 }
 
-bool cfi_run(const struct cfi_section *section, const struct cfi_fde *fde, cfi_row_fn *emit, void *context, uint64_t *bad_from)
+// About 10 KiB, and not cleared: only what is in use is ever read.
+static void begin(struct machine *m, const struct cfi_section *section, const struct cfi_fde *fde, cfi_row_fn *emit, void *context)
 {
-	struct machine m; // about 10 KiB, and not cleared: only what is in use is ever read
-	struct cfi_row initial;
+	m->section = section;
+	m->fde = fde;
+	m->at = fde->start;
+	m->initial = NULL;
+	m->depth = 0;
+	m->emit = emit;
+	m->context = context;
+	m->stopped = false;
+}
 
-	m.section = section;
-	m.fde = fde;
-	m.at = *bad_from = fde->start;
+bool cfi_run_cie(const struct cfi_section *section, const struct cfi_cie *cie, struct cfi_row *initial)
+{
+	const struct cfi_fde none = { .cie = *cie };
+	struct machine m;
+
+	begin(&m, section, &none, NULL, NULL);
 	m.row = (struct cfi_row){ 0 };
-	m.initial = NULL;
-	m.depth = 0;
-	m.emit = emit;
-	m.context = context;
-	m.stopped = false;
-	if (!run(&m, fde->cie.instructions))
-		return false;
-	initial = m.row;
-	m.initial = &initial;
+	bool good = run(&m, cie->instructions);
+	*initial = m.row;
+	return good;
+}
+
+bool cfi_run_from(const struct cfi_section *section, const struct cfi_fde *fde, const struct cfi_row *initial, cfi_row_fn *emit, void *context,
+                  uint64_t *bad_from)
+{
+	struct machine m;
+
+	begin(&m, section, fde, emit, context);
+	m.row = *initial;
+	m.initial = initial;
 	bool good = run(&m, fde->instructions);
 	*bad_from = m.at;
 	if (m.stopped)
@@ -247,4 +262,12 @@ bool cfi_run(const struct cfi_section *section, const struct cfi_fde *fde, cfi_r
 	if (m.at < fde->end)
 		emit(context, m.at, fde->end, &m.row);
 	return true;
+}
+
+bool cfi_run(const struct cfi_section *section, const struct cfi_fde *fde, cfi_row_fn *emit, void *context, uint64_t *bad_from)
+{
+	struct cfi_row initial;
+
+	*bad_from = fde->start;
+	return cfi_run_cie(section, &fde->cie, &initial) && cfi_run_from(section, fde, &initial, emit, context, bad_from);
 }

@@ -173,12 +173,56 @@ struct compiling {
 	uint64_t base;
 	size_t first;
 	struct unwind_counters *counters;
+	// Of the row before: its rule, and what that depends on beside the CFA and the caller's fp.
+	struct unwind_rule rule;
+	struct cfi_reg ra, sp;
 };
+
+static bool is_same_reg(const struct cfi_reg *a, const struct cfi_reg *b)
+{
+	return a->value == b->value && a->kind == b->kind && a->length == b->length;
+}
+
+static void remember_row(struct compiling *c, const struct cfi_row *row, struct unwind_rule rule)
+{
+	c->rule = rule;
+	c->ra = row->regs[c->arch->dwarf_ra];
+	c->sp = row->regs[c->arch->dwarf_sp];
+}
+
+// Most rows differ from the one before by a push: in where the CFA counts from, and in the place of fp or of a register that no rule follows. false: this
+// one differs in more, or is of a rarer form.
+static bool follow_row(struct compiling *c, const struct cfi_row *row)
+{
+	const struct cfi_reg *fp = &row->regs[c->arch->dwarf_fp];
+	unsigned base = c->rule.kind & RULE_BASE_MASK, flags = c->rule.kind & (RULE_RA_SAVED | RULE_SIGNAL);
+	bool is_fp_saved = fp->kind == CFI_OFFSET && fp->value >= INT16_MIN && fp->value <= INT16_MAX;
+	bool is_at_fp = row->cfa.value == c->arch->dwarf_fp;
+
+	if ((base != RULE_SP && base != RULE_FP) || (c->rule.kind & (RULE_FP_AT_BASE | RULE_RA_AT_BASE)) != 0 || row->cfa.kind != CFI_REGISTER ||
+	    (!is_at_fp && row->cfa.value != c->arch->dwarf_sp) || row->cfa_offset < -RULE_CFA_LIMIT || row->cfa_offset >= RULE_CFA_LIMIT)
+		return false;
+	if (!is_same_reg(&row->regs[c->arch->dwarf_ra], &c->ra) || !is_same_reg(&row->regs[c->arch->dwarf_sp], &c->sp))
+		return false;
+	if (!is_fp_saved && fp->kind != CFI_UNSPECIFIED && fp->kind != CFI_SAME && fp->kind != CFI_UNDEFINED)
+		return false;
+	c->rule.kind = (uint8_t)(flags | (is_at_fp ? RULE_FP : RULE_SP) | (is_fp_saved ? RULE_FP_SAVED : 0));
+	c->rule.cfa_off = (int32_t)row->cfa_offset;
+	c->rule.fp_off = is_fp_saved ? (int16_t)fp->value : 0;
+	return true;
+}
+
+static struct unwind_rule next_rule(struct compiling *c, const struct cfi_row *row)
+{
+	if (!follow_row(c, row))
+		remember_row(c, row, rule_from_row(&c->table->section, c->arch, &c->fde->cie, row));
+	return c->rule;
+}
 
 static bool append_row(void *context, uint64_t start, uint64_t end, const struct cfi_row *row)
 {
 	struct compiling *c = context;
-	struct unwind_rule rule = rule_from_row(&c->table->section, c->arch, &c->fde->cie, row);
+	struct unwind_rule rule = next_rule(c, row);
 	size_t count = c->table->rows.count;
 
 	(void)end;
@@ -191,6 +235,18 @@ static bool append_row(void *context, uint64_t start, uint64_t end, const struct
 	c->counters->rows_compiled++;
 	c->counters->slow_rows += (rule.kind & RULE_BASE_MASK) == RULE_SLOW;
 	return true;
+}
+
+// false: the CIE's instructions are malformed.
+static bool know_initial(struct rule_table *table, const struct unwind_arch *arch, const struct cfi_cie *cie)
+{
+	if (table->has_initial && table->initial_of == cie->offset)
+		return true;
+	table->has_initial = cfi_run_cie(&table->section, cie, &table->initial);
+	table->initial_of = cie->offset;
+	if (table->has_initial)
+		table->initial_rule = rule_from_row(&table->section, arch, cie, &table->initial);
+	return table->has_initial;
 }
 
 // false: the index is wrong about this FDE.
@@ -206,7 +262,13 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 	if (table->is_from_header && (!good || fde.start != end))
 		return false;
 	if (good) {
-		end = cfi_run(&table->section, &fde, append_row, &context, &bad_from) ? fde.end : bad_from;
+		bad_from = fde.start;
+		if (know_initial(table, image->arch, &fde.cie)) {
+			remember_row(&context, &table->initial, table->initial_rule);
+			if (cfi_run_from(&table->section, &fde, &table->initial, append_row, &context, &bad_from))
+				bad_from = fde.end;
+		}
+		end = bad_from;
 		if (end < fde.start || end - image->base > UINT32_MAX)
 			end = fde.start;
 	}

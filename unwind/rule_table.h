@@ -35,6 +35,10 @@ struct rule_table { // one of .eh_frame and .debug_frame
 	VEC(struct rule_row) rows;
 	struct cfi_cie cie; // the last one read
 	bool has_cie;
+	struct cfi_row initial; // that the FDEs of the CIE at `initial_of` begin with
+	struct unwind_rule initial_rule;
+	size_t initial_of;
+	bool has_initial;
 	bool is_from_header;  // the index came from .eh_frame_hdr and may yet prove wrong
 	bool stops_at_zero;   // where the section ends is not known, only its terminator tells
 };

@@ -50,6 +50,8 @@ MUTANTS = [
     ("AArch64: the link register of what was interrupted", "unwind/arch/aarch64.c", ".lr = 552", ".lr = 560", "unwind_foreign"),
     ("i386: where the kernel saved the pc", "unwind/arch/i386.c", ".pc = 216", ".pc = 212", "unwind_foreign"),
     ("i386: words of four bytes", "unwind/arch/i386.c", ".word_bytes = 4,", ".word_bytes = 8,", "unwind_foreign"),
+    ("rows: another CFA register than the row before", "unwind/rule_table.c", "(is_at_fp ? RULE_FP : RULE_SP)", "base", "rule_table"),
+    ("rows: fp saved by now", "unwind/rule_table.c", "(is_fp_saved ? RULE_FP_SAVED : 0)", "0", "rule_table"),
     ("leaf rule: words pushed since", "unwind/fp.c", "LEAF_WORDS = 3,", "LEAF_WORDS = 1,", "unwind_hard"),
     ("frame pointers: sp is above the pair", "unwind/fp.c", "out.sp = at->fp + 2 * word;", "out.sp = at->fp + word;", "unwind_hard"),
     ("a root by signs is told apart", "unwind/fp.c", "*end = UNWIND_ROOT_GUESSED;", "*end = UNWIND_ROOT;", "unwind_kinds"),

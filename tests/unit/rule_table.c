@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "tests/tap.h"
 
@@ -187,9 +188,49 @@ static void test_threads(void)
 	ok(found[0] > 0 && found[0] == found[1] && found[1] == found[2] && found[2] == found[3], "four threads share an image: %lu rules each", found[0]);
 }
 
+// Rules are made from the row before where that is enough: they must be those of the rows themselves.
+static void test_rows(const char *path)
+{
+	struct unwind_counters counters = { 0 };
+	struct buf file = { 0 };
+	unsigned long asked = 0, bad = 0;
+
+	if (access(path, R_OK) != 0) {
+		skip("not here", "rules and rows of %s", path);
+		return;
+	}
+	read_file(path, &file);
+	struct unwind_image *image = open_copy(&file);
+	if (image == NULL || image->table_count == 0) {
+		ok(false, "rules and rows of %s", path);
+		buf_release(&file);
+		return;
+	}
+	struct rule_table *table = &image->tables[image->table_count - 1];
+	for (size_t i = 0; i < table->fde_count && i < 4000; i++)
+		for (uint64_t into = 0; into < 64; into++) {
+			uint64_t vaddr = image->base + table->fdes[i].start + into;
+			const struct cfi_section *section;
+			struct cfi_row row;
+			struct cfi_fde fde;
+			struct unwind_rule found = rule_table_find(image, vaddr, &counters), wanted = { 0 };
+			if (rule_table_row(image, vaddr, &row, &fde, &section))
+				wanted = rule_from_row(section, image->arch, &fde.cie, &row);
+			if (memcmp(&found, &wanted, sizeof(found)) != 0 && ++bad < 4)
+				diag("%#llx: kind %u, cfa %d, fp %d, ra %d", (unsigned long long)vaddr, found.kind, found.cfa_off, found.fp_off, found.ra_off);
+			asked++;
+		}
+	ok(asked > 1000 && bad == 0, "%s: %lu rules are those of their rows", path, asked);
+	unwind_image_free(image);
+	buf_release(&file);
+}
+
 int main(void)
 {
 	test_headers("/proc/self/exe");
+	test_rows("/proc/self/exe");
+	test_rows("/lib/x86_64-linux-gnu/libc.so.6");
+	test_rows("/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2");
 	test_threads();
 	buf_release(&original);
 	return tap_done();
