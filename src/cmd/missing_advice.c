@@ -1,6 +1,5 @@
 #include "cmd/missing_advice.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,103 +11,38 @@
 
 // ---------------------------------------------------------------- packages
 
-// Whether a list of a package's files (a path a line) has the path, with or without the /usr that merging put before it.
-static bool list_has(const char *list, const char *path)
-{
-	const char *short_path = strncmp(path, "/usr/", 5) == 0 ? path + 4 : path;
-	char line[8192];
-	bool found = false;
-	FILE *file = fopen(list, "re");
-	while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		const char *name = strncmp(line, "/usr/", 5) == 0 ? line + 4 : line;
-		found = strcmp(name, short_path) == 0;
-	}
-	if (file != NULL)
-		fclose(file);
-	return found;
-}
-
-// dpkg keeps the files of each package in a list (dpkg(1), FILES); reading them all takes some 10 ms and no process.
-static bool owner_of(const char *path, char *package, size_t size)
-{
-	static const char folder[] = "/var/lib/dpkg/info";
-	DIR *dir = opendir(folder);
-	bool found = false;
-	struct dirent *entry;
-	while (dir != NULL && !found && (entry = readdir(dir)) != NULL) {
-		size_t length = strlen(entry->d_name);
-		char list[sizeof(folder) + sizeof(entry->d_name) + 1];
-		if (length < 6 || strcmp(entry->d_name + length - 5, ".list") != 0)
-			continue;
-		snprintf(list, sizeof(list), "%s/%s", folder, entry->d_name);
-		found = list_has(list, path);
-		if (found)
-			snprintf(package, size, "%.*s", (int)strcspn(entry->d_name, ":"), entry->d_name);
-	}
-	if (dir != NULL)
-		closedir(dir);
-	size_t length = found ? strlen(package) : 0;
-	if (length > 5 && strcmp(package + length - 5, ".list") == 0)
-		package[length - 5] = '\0';
-	return found;
-}
-
-// Debian and Ubuntu make PACKAGE-dbgsym for all packages but those that have one by hand: glibc, Python.
-static void debug_name(const char *package, struct buf *out)
-{
-	static const char python[] = "python3.";
-	const char *at = strstr(package, python);
-	if (strcmp(package, "libc6") == 0)
-		buf_string(out, "libc6-dbg");
-	else if (at == package || (at != NULL && at == package + 3 && strncmp(package, "lib", 3) == 0)) // python3.11-minimal, libpython3.11-stdlib
-		buf_printf(out, "%.*s-dbg", (int)(sizeof(python) - 1 + strspn(at + sizeof(python) - 1, "0123456789")), at);
-	else
-		buf_printf(out, "%s-dbgsym", package);
-}
-
 static bool exists(const char *path)
 {
 	struct stat st;
 	return stat(path, &st) == 0;
 }
 
-void debug_package(const char *path, struct buf *out)
-{
-	char package[256], resolved[4096];
-	if (path[0] != '/')
-		return;
-	if (!owner_of(path, package, sizeof(package)) && (realpath(path, resolved) == NULL || !owner_of(resolved, package, sizeof(package))))
-		return;
-	debug_name(package, out);
-}
-
 // Where packages of the -dbgsym kind are: not in the archive that everybody has.
-static const char *where_dbgsym(void)
+static const char *dbgsym_archive(void)
 {
 	char line[256];
-	const char *where = "where the distribution's archive of debug symbols has it";
+	const char *where = "the distribution's archive of debug symbols";
 	FILE *file = fopen("/etc/os-release", "re");
 	while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
 		if (strcmp(line, "ID=debian") == 0)
-			where = "where the CODENAME-debug suite of the debian-debug archive has it";
+			where = "the debian-debug archive, suite CODENAME-debug,";
 		else if (strcmp(line, "ID=ubuntu") == 0)
-			where = "where Ubuntu's ddebs archive has it";
+			where = "Ubuntu's ddebs archive";
 	}
 	if (file != NULL)
 		fclose(file);
 	return where;
 }
 
-static void debug_file_help(const char *path, const struct build_id *id, struct buf *out)
+static void debug_file_help(const struct packages *packages, const char *path, const struct build_id *id, struct buf *out)
 {
 	char hex[65];
-	struct buf package = { 0 };
-	debug_package(path, &package);
-	bool is_dbgsym = package.size > 0 && strstr(package.data, "-dbgsym") != NULL;
-	if (package.size > 0)
-		buf_printf(out, "apt-get install %s%s%s%s", buf_text(&package), is_dbgsym ? " (" : "", is_dbgsym ? where_dbgsym() : "", is_dbgsym ? ")" : "");
+	const char *debug, *package = packages_of(packages, path, &debug);
+	if (debug != NULL)
+		buf_printf(out, "apt-get install %s", debug);
+	else if (package != NULL)
+		buf_printf(out, "apt lists no package with its debug information here; if %s is the distribution's own, %s may have one", package, dbgsym_archive());
 	else if (exists("/etc/redhat-release") || exists("/etc/fedora-release"))
 		buf_printf(out, "dnf debuginfo-install %s", path);
 	else if (exists("/etc/zypp"))
@@ -117,7 +51,6 @@ static void debug_file_help(const char *path, const struct build_id *id, struct 
 		buf_string(out, "build it with -g, or do not strip it");
 	if (id->size > 1)
 		buf_printf(out, "; or its debug file as DIR/.build-id/%.2s/%s.debug with --debug-dir DIR, or --debuginfod", build_id_hex(id, hex), hex + 2);
-	buf_release(&package);
 }
 
 // ---------------------------------------------------------------- code made at run time
@@ -173,7 +106,7 @@ void missing_why(const struct profile *profile, uint32_t dso, struct buf *out)
 		buf_string(out, symbol_missing_text((enum symbol_missing)row->missing));
 }
 
-void missing_help(const struct profile *profile, uint32_t dso, const char *comm, struct buf *out)
+void missing_help(const struct packages *packages, const struct profile *profile, uint32_t dso, const char *comm, struct buf *out)
 {
 	if (dso == PROFILE_NONE)
 		return;
@@ -195,7 +128,7 @@ void missing_help(const struct profile *profile, uint32_t dso, const char *comm,
 			buf_string(out, "the file that ran, below --symfs DIR or in ~/.debug; record --save-images keeps it");
 		break;
 	case SYMBOL_NO_SYMBOLS:
-		debug_file_help(path, &row->build_id, out);
+		debug_file_help(packages, path, &row->build_id, out);
 		break;
 	case SYMBOL_NO_KALLSYMS:
 		buf_string(out, "sysctl -w kernel.kptr_restrict=0; or record as root, who sees them unless it is 2");
@@ -209,7 +142,7 @@ void missing_help(const struct profile *profile, uint32_t dso, const char *comm,
 	case SYMBOL_FOUND:
 	case SYMBOL_NOT_COVERED:
 		if (row->kind == DSO_FILE && row->debug_file == 0)
-			debug_file_help(path, &row->build_id, out);
+			debug_file_help(packages, path, &row->build_id, out);
 		break;
 	}
 }

@@ -8,7 +8,7 @@
 #include "proc/dso.h"
 #include "report/missing.h"
 
-enum { LINELESS_SHOWN = 5 };
+enum { LINELESS_SHOWN = 5, PACKAGES_ASKED = 100 };
 
 struct shown { // one image's words
 	const char *path, *name, *comm;
@@ -18,7 +18,7 @@ struct shown { // one image's words
 
 static const struct build_id no_build_id;
 
-static struct shown show(const struct profile *profile, const struct missing_image *row)
+static struct shown show(const struct packages *packages, const struct profile *profile, const struct missing_image *row)
 {
 	struct shown shown = { .path = "[no mapping]", .comm = profile_text(profile, row->comm), .build_id = &no_build_id };
 	if (row->dso != PROFILE_NONE) {
@@ -26,7 +26,7 @@ static struct shown show(const struct profile *profile, const struct missing_ima
 		shown.build_id = &profile->dsos.data[row->dso].build_id;
 	}
 	missing_why(profile, row->dso, &shown.why);
-	missing_help(profile, row->dso, shown.comm, &shown.help);
+	missing_help(packages, profile, row->dso, shown.comm, &shown.help);
 	return shown;
 }
 
@@ -52,9 +52,9 @@ static void grouped(struct buf *out, uint64_t value)
 
 // ---------------------------------------------------------------- text
 
-static void image_text(const struct profile *profile, const struct missing_image *row, uint64_t samples, struct buf *out)
+static void image_text(const struct packages *packages, const struct profile *profile, const struct missing_image *row, uint64_t samples, struct buf *out)
 {
-	struct shown shown = show(profile, row);
+	struct shown shown = show(packages, profile, row);
 	char hex[65];
 	buf_printf(out, "%7.2f  %8.2f  %9llu  ", percent(row->self, samples), percent(row->anywhere, samples), (unsigned long long)row->addresses);
 	escape_terminal(out, shown.path, strlen(shown.path));
@@ -75,28 +75,28 @@ static void image_text(const struct profile *profile, const struct missing_image
 	release(&shown);
 }
 
-static void lineless_text(const struct missing *missing, const struct profile *profile, struct buf *out)
+static void lineless_text(const struct packages *packages, const struct missing *missing, const struct profile *profile, struct buf *out)
 {
 	size_t printed = 0;
 	for (size_t i = 0; i < missing->lineless.count && printed < LINELESS_SHOWN; i++) {
 		const struct profile_dso *dso = &profile->dsos.data[missing->lineless.data[i].dso];
 		const char *path = profile_text(profile, dso->path);
-		struct buf package = { 0 };
+		const char *package;
 		if (dso->kind != DSO_FILE)
 			continue;
 		if (printed++ == 0)
 			buf_string(out, "\nNo lines and no inlined functions (no debug information):\n self %  file\n");
 		buf_printf(out, "%7.2f  ", percent(missing->lineless.data[i].self, missing->samples));
 		escape_terminal(out, path, strlen(path));
-		debug_package(path, &package);
-		if (package.size > 0)
-			buf_printf(out, "  (%s)", buf_text(&package));
+		if (dso->damage != 0)
+			buf_string(out, "  (damaged)");
+		else if (packages_of(packages, path, &package) != NULL && package != NULL)
+			buf_printf(out, "  (%s)", package);
 		buf_byte(out, '\n');
-		buf_release(&package);
 	}
 }
 
-static void write_text(const struct missing *missing, const struct profile *profile, struct buf *out)
+static void write_text(const struct packages *packages, const struct missing *missing, const struct profile *profile, struct buf *out)
 {
 	grouped(out, missing->self);
 	buf_string(out, " of ");
@@ -106,8 +106,8 @@ static void write_text(const struct missing *missing, const struct profile *prof
 	if (missing->images.count > 0)
 		buf_string(out, "\n self %  stacks %  addresses  file\n");
 	for (size_t i = 0; i < missing->images.count; i++)
-		image_text(profile, &missing->images.data[i], missing->samples, out);
-	lineless_text(missing, profile, out);
+		image_text(packages, profile, &missing->images.data[i], missing->samples, out);
+	lineless_text(packages, missing, profile, out);
 }
 
 // ---------------------------------------------------------------- JSON and TSV
@@ -127,11 +127,11 @@ static void json_file(struct buf *out, const char *key, const struct profile *pr
 		buf_printf(out, "\"%s\":null", key);
 }
 
-static void image_json(const struct profile *profile, const struct missing_image *row, uint64_t samples, struct buf *out)
+static void image_json(const struct packages *packages, const struct profile *profile, const struct missing_image *row, uint64_t samples, struct buf *out)
 {
 	static const struct profile_dso none;
 	const struct profile_dso *dso = row->dso != PROFILE_NONE ? &profile->dsos.data[row->dso] : &none;
-	struct shown shown = show(profile, row);
+	struct shown shown = show(packages, profile, row);
 	char hex[65];
 	buf_byte(out, '{');
 	json_string(out, "file", shown.path);
@@ -150,13 +150,13 @@ static void image_json(const struct profile *profile, const struct missing_image
 	release(&shown);
 }
 
-static void write_json(const struct missing *missing, const struct profile *profile, struct buf *out)
+static void write_json(const struct packages *packages, const struct missing *missing, const struct profile *profile, struct buf *out)
 {
 	buf_printf(out, "{\"schema\":\"perfsample-missing/1\",\"samples\":%llu,\"self\":%llu,\"stacks\":%llu,\"images\":[", (unsigned long long)missing->samples,
 	           (unsigned long long)missing->self, (unsigned long long)missing->anywhere);
 	for (size_t i = 0; i < missing->images.count; i++) {
 		buf_string(out, i > 0 ? "," : "");
-		image_json(profile, &missing->images.data[i], missing->samples, out);
+		image_json(packages, profile, &missing->images.data[i], missing->samples, out);
 	}
 	buf_string(out, "],\"without_lines\":[");
 	bool is_first = true;
@@ -172,12 +172,12 @@ static void write_json(const struct missing *missing, const struct profile *prof
 	buf_string(out, "]}\n");
 }
 
-static void write_tsv(const struct missing *missing, const struct profile *profile, struct buf *out)
+static void write_tsv(const struct packages *packages, const struct missing *missing, const struct profile *profile, struct buf *out)
 {
 	buf_string(out, "file\tbuild_id\tself.samples\tself.share\tstacks.samples\tstacks.share\taddresses\twhy\thelp\n");
 	for (size_t i = 0; i < missing->images.count; i++) {
 		const struct missing_image *row = &missing->images.data[i];
-		struct shown shown = show(profile, row);
+		struct shown shown = show(packages, profile, row);
 		char hex[65];
 		escape_tsv(out, shown.path, strlen(shown.path));
 		buf_printf(out, "\t%s\t%llu\t%.17g\t%llu\t%.17g\t%llu\t", shown.build_id->size > 0 ? build_id_hex(shown.build_id, hex) : "",
@@ -191,15 +191,34 @@ static void write_tsv(const struct missing *missing, const struct profile *profi
 	}
 }
 
+// For all files that a package's debug information would help.
+static void ask_packages(struct packages *packages, const struct missing *missing, const struct profile *profile)
+{
+	for (size_t i = 0, asked = 0; i < missing->images.count && asked < PACKAGES_ASKED; i++) {
+		uint32_t dso = missing->images.data[i].dso;
+		if (dso != PROFILE_NONE && profile->dsos.data[dso].kind == DSO_FILE && ++asked)
+			packages_add(packages, profile_text(profile, profile->dsos.data[dso].path));
+	}
+	for (size_t i = 0, asked = 0; i < missing->lineless.count && asked < LINELESS_SHOWN; i++) {
+		const struct profile_dso *dso = &profile->dsos.data[missing->lineless.data[i].dso];
+		if (dso->kind == DSO_FILE && ++asked)
+			packages_add(packages, profile_text(profile, dso->path));
+	}
+	packages_ask(packages);
+}
+
 void report_missing(const struct profile *profile, const struct report_filter *filter, const char *format, struct buf *out)
 {
 	struct missing missing = { 0 };
+	struct packages packages = { 0 };
 	missing_build(&missing, profile, filter);
+	ask_packages(&packages, &missing, profile);
 	if (strcmp(format, "json") == 0)
-		write_json(&missing, profile, out);
+		write_json(&packages, &missing, profile, out);
 	else if (strcmp(format, "tsv") == 0)
-		write_tsv(&missing, profile, out);
+		write_tsv(&packages, &missing, profile, out);
 	else
-		write_text(&missing, profile, out);
+		write_text(&packages, &missing, profile, out);
+	packages_release(&packages);
 	missing_release(&missing);
 }
