@@ -116,7 +116,10 @@ static void write_reason_of_no_ranking(struct text *t)
 	const struct report_event *e = t->event;
 	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
 	if (e->n == 0) {
-		buf_string(t->out, ": no samples");
+		const char *why = "no samples";
+		for (size_t i = 0; i < e->caveats.count; i++)
+			why = e->caveats.data[i].code == CAVEAT_FEW_SAMPLES ? e->caveats.data[i].text : why;
+		buf_printf(t->out, ": %s", why);
 	} else if (fmax(e->lost_share, dropped) > 0.10) {
 		buf_string(t->out, ": loss ");
 		text_loss_percent(t->out, fmax(e->lost_share, dropped));

@@ -81,6 +81,8 @@ static void count_what_was_due(struct build *b)
 	if (!event->can_expect)
 		return;
 	event->expected = (double)e->expected;
+	if (e->is_clock && !e->counts_cpus && e->time_running_ns < e->period && event->taken + event->idle + event->others + event->lost == 0)
+		event->expected = 0; // rounded up to one, which could not come within a period
 	event->silent = event->expected - event->taken - event->idle - event->others - event->lost;
 }
 

@@ -70,6 +70,14 @@ static const char *percent(struct build *b, double share)
 	return report_printf(b->report, fabs(share) >= 0.00995 ? "%.1f%%" : "%.2g%%", 100 * share);
 }
 
+// A clock's timer fires after a whole period: a target that ran for less has no sample, and lacks none.
+static bool ran_below_one_period(const struct report_event *e)
+{
+	const struct profile_event *source = e->source;
+	return e->can_expect && source->is_clock && !source->counts_cpus && !e->is_filtered && e->taken + e->idle + e->others + e->lost + e->dropped == 0 &&
+		source->time_running_ns > 0 && source->time_running_ns < source->period;
+}
+
 static void judge_loss(struct build *b)
 {
 	const struct report_event *e = b->event;
@@ -117,8 +125,12 @@ static void judge_samples(struct build *b)
 	if (e->blocks_off > 0)
 		ADD(b, CAVEAT_MULTIPLEXED, (double)e->blocks_off, VERDICT_SOUND, "the event never ran in %zu of 20 parts of the recording: they are left out",
 		    e->blocks_off);
-	if (e->n < MIN_SAMPLES)
-		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 1 ? "%.0f sample" : "%.0f samples", e->n);
+	if (ran_below_one_period(e))
+		ADD(b, CAVEAT_FEW_SAMPLES, 0, VERDICT_NO_RANKING, "it ran for %.3g ms of CPU time, less than one period of %.3g ms: nothing could be sampled",
+		    (double)e->source->time_running_ns / 1e6, (double)e->source->period / 1e6);
+	else if (e->n < MIN_SAMPLES)
+		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 0 ? "no samples" : e->n == 1 ? "%.0f sample" : "%.0f samples",
+		    e->n);
 }
 
 // The largest by self, whatever order the rows are shown in: main holds everything and is never left.

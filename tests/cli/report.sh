@@ -80,6 +80,10 @@ done
 ok "$([ "$(wc -l <"$dir/out")" -le 3 ] && grep -qE '^ +rank +self +samples' "$dir/out"; echo $?)" "-F: these columns alone"
 "$ps" report -i "$dir/a.data" -F nonsense >"$dir/out" 2>"$dir/err"
 ok "$([ $? -eq 2 ] && grep -q nonsense "$dir/err"; echo $?)" "and no others"
+"$ps" record -q -c 100000000 -o "$dir/short.data" -- true 2>"$dir/err"
+"$ps" report -i "$dir/short.data" >"$dir/out" 2>"$dir/err"
+ok "$(grep -qE '^verdict   NO RANKING: it ran for [0-9.]+ ms of CPU time, less than one period of 100 ms: nothing could be sampled$' "$dir/out" &&
+	! grep -q silent "$dir/out"; echo $?)" "a program that ran for less than a period lacks nothing"
 "$ps" report -i "$dir/a.data" --explain no_such_function >"$dir/out" 2>"$dir/err"
 ok "$([ $? -eq 2 ] && grep -q no_such_function "$dir/err"; echo $?)" "--explain of a function that is not there"
 "$ps" report -i "$dir/a.data" --strict --max-loss 100 >"$dir/out" 2>"$dir/err"
