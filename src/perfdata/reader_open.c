@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/tmpfile.h"
 
 enum {
 	HEADER_BYTES_LEAST = 72,              // up to event_types
@@ -225,13 +226,7 @@ static bool check_magic(struct reader *reader, const uint8_t *bytes, struct err 
 // A file of file layout that comes through a pipe is set down first: its features stand at its end.
 static bool spool(struct reader *reader, struct err *err)
 {
-	const char *folder = getenv("TMPDIR");
-	int fd = open(folder != NULL && *folder != '\0' ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	FILE *file = fd < 0 ? tmpfile() : NULL;
-	if (file != NULL) {
-		fd = fcntl(fileno(file), F_DUPFD_CLOEXEC, 3);
-		fclose(file);
-	}
+	int fd = tmpfile_open();
 	if (fd < 0)
 		return err_errno(err, STATUS_FINISH, "setting the stream down in a temporary file");
 	for (;;) {

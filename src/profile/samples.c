@@ -13,6 +13,9 @@ struct sample_block {
 	uint64_t base[COLUMNS];   // the smallest value of each column,
 	uint8_t width[COLUMNS];   // how many bytes what lies above it takes: 0 to 8, little endian
 	uint32_t starts[COLUMNS]; // and where the column begins
+	uint32_t size;            // of the block in all, a multiple of 8
+	uint32_t segment;         // of the spill that it lies in, + 1; 0: it is in memory of its own
+	bool is_first;            // in its segment
 	uint8_t bytes[];
 };
 
@@ -77,9 +80,10 @@ static struct sample_block *pack(const struct sample_point *points)
 		head.starts[c] = (uint32_t)bytes;
 		bytes += (size_t)head.width[c] * SAMPLES_A_BLOCK;
 	}
-	struct sample_block *block = mem_alloc(sizeof(*block) + bytes + READ_AHEAD);
+	head.size = (uint32_t)((sizeof(head) + bytes + READ_AHEAD + 7) & ~(size_t)7);
+	struct sample_block *block = mem_alloc(head.size);
 	*block = head;
-	memset(block->bytes + bytes, 0, READ_AHEAD);
+	memset(block->bytes + bytes, 0, head.size - sizeof(head) - bytes);
 #define PACK_COLUMN(column) pack_column(block, points, column)
 	EACH_COLUMN(PACK_COLUMN);
 #undef PACK_COLUMN
@@ -103,10 +107,61 @@ static struct sample_point unpack(const struct sample_block *block, size_t index
 	                              .context = (uint32_t)unpack_value(block, COLUMN_CONTEXT, index) };
 }
 
+// ---------------------------------------------------------------- blocks in memory and in a file
+
+// What is set down is not looked at: it would come into memory all at once.
+static void free_block(const struct samples *samples, struct sample_block *block)
+{
+	if (!spill_holds(&samples->spill, block))
+		free(block);
+}
+
+// All blocks that are in memory become a segment. Where that fails they stay.
+static void set_down(struct samples *samples)
+{
+	struct spill *spill = &samples->spill;
+	struct sample_block **blocks = samples->blocks.data + samples->set_down;
+	size_t count = samples->blocks.count - samples->set_down;
+	bool good = true;
+	for (size_t i = 0; i < count && good; i++) {
+		blocks[i]->segment = (uint32_t)spill->segments.count + 1;
+		blocks[i]->is_first = i == 0;
+		good = spill_write(spill, blocks[i], blocks[i]->size);
+	}
+	const uint8_t *at = good ? spill_map(spill) : NULL;
+	for (size_t i = 0; i < count; i++) {
+		size_t size = blocks[i]->size;
+		blocks[i]->segment = 0;
+		if (at == NULL)
+			continue;
+		free(blocks[i]);
+		blocks[i] = (struct sample_block *)(uintptr_t)at; // read-only: nobody writes to a block that is packed
+		at += size;
+	}
+	samples->set_down = samples->blocks.count;
+	samples->bytes = 0;
+}
+
+static void add_block(struct samples *samples, struct sample_block *block)
+{
+	vec_push(&samples->blocks, block);
+	samples->bytes += block->size;
+	if (samples->bytes > (samples->most_bytes > 0 ? samples->most_bytes : SAMPLES_BYTES_MOST) && !samples->spill.has_failed)
+		set_down(samples);
+}
+
+// Who reads from front to back needs the segment before no longer.
+static inline void passed(const struct samples *samples, const struct sample_block *block)
+{
+	if (block->is_first && block->segment > 1)
+		spill_drop(&samples->spill, block->segment - 2);
+}
+
 void samples_release(struct samples *samples)
 {
 	for (size_t i = 0; i < samples->blocks.count; i++)
-		free(samples->blocks.data[i]);
+		free_block(samples, samples->blocks.data[i]);
+	spill_release(&samples->spill);
 	vec_release(&samples->blocks);
 	vec_release(&samples->contexts);
 	free(samples->open);
@@ -143,7 +198,7 @@ void samples_add_point(struct samples *samples, const struct sample_point *point
 	samples->a_weight = point->weight;
 	samples->open[samples->count++ % SAMPLES_A_BLOCK] = *point;
 	if (samples->count % SAMPLES_A_BLOCK == 0)
-		vec_push(&samples->blocks, pack(samples->open));
+		add_block(samples, pack(samples->open));
 }
 
 static struct sample_point point_of(struct samples *samples, const struct profile_sample *s)
@@ -161,8 +216,12 @@ void samples_add(struct samples *samples, const struct profile_sample *sample)
 
 static struct sample_point point_at(const struct samples *samples, size_t index)
 {
-	size_t block = index / SAMPLES_A_BLOCK;
-	return block < samples->blocks.count ? unpack(samples->blocks.data[block], index % SAMPLES_A_BLOCK) : samples->open[index % SAMPLES_A_BLOCK];
+	size_t block = index / SAMPLES_A_BLOCK, at = index % SAMPLES_A_BLOCK;
+	if (block >= samples->blocks.count)
+		return samples->open[at];
+	if (at == 0)
+		passed(samples, samples->blocks.data[block]);
+	return unpack(samples->blocks.data[block], at);
 }
 
 struct profile_sample samples_row(const struct samples *samples, const struct sample_point *point)
@@ -211,6 +270,8 @@ size_t samples_points(const struct samples *samples, size_t first, struct sample
 		memcpy(out, samples->open + at, count * sizeof(*out));
 		return count;
 	}
+	if (at == 0)
+		passed(samples, samples->blocks.data[block]);
 #define UNPACK_COLUMN(column) unpack_column(samples->blocks.data[block], column, at, out, count)
 	EACH_COLUMN(UNPACK_COLUMN);
 #undef UNPACK_COLUMN
@@ -223,10 +284,10 @@ void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context)
 {
 	struct samples old = *samples;
 	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
-	*samples = (struct samples){ 0 };
+	*samples = (struct samples){ .most_bytes = old.most_bytes };
 	for (size_t first = 0, count; (count = samples_points(&old, first, points, SAMPLES_A_BLOCK)) > 0; first += count) {
 		if (first / SAMPLES_A_BLOCK < old.blocks.count) {
-			free(old.blocks.data[first / SAMPLES_A_BLOCK]);
+			free_block(&old, old.blocks.data[first / SAMPLES_A_BLOCK]);
 			old.blocks.data[first / SAMPLES_A_BLOCK] = NULL;
 		}
 		for (size_t i = 0; i < count; i++) {
@@ -251,7 +312,7 @@ void samples_set(struct samples *samples, size_t index, const struct profile_sam
 	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
 	samples_points(samples, index / SAMPLES_A_BLOCK * SAMPLES_A_BLOCK, points, SAMPLES_A_BLOCK);
 	points[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
-	free(*block);
+	free_block(samples, *block);
 	*block = pack(points);
 	free(points);
 }
@@ -264,7 +325,14 @@ void samples_truncate(struct samples *samples, size_t count)
 	if (block < samples->blocks.count && rest > 0)
 		samples_points(samples, block * SAMPLES_A_BLOCK, samples->open, rest);
 	while (samples->blocks.count > block)
-		free(samples->blocks.data[--samples->blocks.count]);
+		free_block(samples, samples->blocks.data[--samples->blocks.count]);
+	if (samples->set_down > samples->blocks.count)
+		samples->set_down = samples->blocks.count;
+	if (samples->blocks.count == 0)
+		spill_release(&samples->spill);
+	samples->bytes = 0;
+	for (size_t i = samples->set_down; i < samples->blocks.count; i++)
+		samples->bytes += samples->blocks.data[i]->size;
 	samples->count = count;
 }
 

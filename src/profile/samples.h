@@ -1,6 +1,6 @@
 // The samples of a profile, in the order of time. A recording has millions of them, most alike in all but their moment and stack: what they share
 // is a context, kept once, and moments, stacks, contexts and weights are columns of as many bytes a sample as a block of them needs. That is
-// about 8 bytes a sample, where the rows written out take 56.
+// about 8 bytes a sample, where the rows written out take 56. Past some MiB the columns are set down in a temporary file (spill.h).
 #ifndef PERFSAMPLE_PROFILE_SAMPLES_H
 #define PERFSAMPLE_PROFILE_SAMPLES_H
 
@@ -10,6 +10,7 @@
 
 #include "base/intern.h"
 #include "base/vec.h"
+#include "profile/spill.h"
 
 struct profile_sample {
 	uint64_t time_ns;
@@ -32,15 +33,18 @@ struct sample_context { // as in profile_sample; unused bytes are 0, so that equ
 
 struct sample_point { uint64_t time_ns, weight; uint32_t stack, context; };
 
-enum { SAMPLES_A_BLOCK = 4096, SAMPLE_CONTEXTS_NEAR = 256 };
+enum { SAMPLES_A_BLOCK = 4096, SAMPLE_CONTEXTS_NEAR = 256, SAMPLES_BYTES_MOST = 4 << 20 };
 
 struct sample_block; // packed
 struct samples {
 	size_t count;
 	bool weights_differ; // false: all samples weigh the same
+	size_t most_bytes;   // of columns in memory, before they are set down; 0: SAMPLES_BYTES_MOST
 	VEC(struct sample_context) contexts; // each was a row's when it was added
 	// private
 	VEC(struct sample_block *) blocks;  // full ones
+	struct spill spill;
+	size_t set_down, bytes;             // blocks that were set down together with those before; and bytes of those behind
 	struct sample_point *open;          // SAMPLES_A_BLOCK, the last count % SAMPLES_A_BLOCK of all; NULL: none yet
 	struct intern context_ids;
 	uint32_t near[SAMPLE_CONTEXTS_NEAR]; // contexts seen lately, + 1, by thread and the like

@@ -1,11 +1,14 @@
 // Samples in packed columns against the same rows written out.
 #include "profile/samples.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "tests/tap.h"
 
 enum { MANY = 3 * SAMPLES_A_BLOCK + 100 };
 
-struct model { struct samples samples; struct profile_sample rows[MANY]; uint64_t random; };
+struct model { struct samples samples; size_t most_bytes; struct profile_sample rows[MANY]; uint64_t random; };
 
 static uint64_t next_random(struct model *m)
 {
@@ -47,6 +50,7 @@ static void fill(struct model *m, unsigned bits)
 {
 	uint64_t mask = UINT64_MAX >> (64 - bits), time_ns = 0;
 	samples_release(&m->samples);
+	m->samples.most_bytes = m->most_bytes;
 	for (size_t i = 0; i < MANY; i++) {
 		m->rows[i] = (struct profile_sample){ .time_ns = time_ns, .weight = next_random(m) & mask, .pid = (int32_t)(next_random(m) % 5) - 1,
 			.tid = (int32_t)(next_random(m) & mask), .cpu = next_random(m) % 4, .comm = (uint32_t)(next_random(m) & mask), .event = next_random(m) % 3,
@@ -64,11 +68,8 @@ static void change(void *context, struct profile_sample *sample)
 	sample->weight = sample->tid % 2 != 0 ? UINT64_MAX : 7;
 }
 
-int main(void)
+static void all_ways(struct model *m)
 {
-	struct model *m = calloc(1, sizeof(*m));
-	if (m == NULL)
-		return 1;
 	m->random = 88172645463325252u;
 	for (unsigned bits = 1; bits <= 64; bits = bits < 60 ? bits + 9 : bits + 1) {
 		fill(m, bits);
@@ -109,6 +110,46 @@ int main(void)
 	samples_add(&m->samples, &m->rows[0]);
 	ok(is_same(m, m->samples.count), "and one more");
 	samples_release(&m->samples);
+}
+
+static void disk_of(rlim_t bytes)
+{
+	struct rlimit limit = { .rlim_cur = bytes, .rlim_max = RLIM_INFINITY };
+	if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+		diag("RLIMIT_FSIZE cannot be set");
+}
+
+// Columns that are set down block by block, or until the disk is full.
+static void set_down(struct model *m)
+{
+	m->most_bytes = 1;
+	fill(m, 20);
+	ok(m->samples.spill.segments.count == 3 && m->samples.bytes == 0, "each block is set down");
+	all_ways(m);
+	m->most_bytes = 1 << 16;
+	fill(m, 20);
+	ok(m->samples.spill.segments.count == 1 && m->samples.bytes > 0, "two of them together, the third is in memory");
+	signal(SIGXFSZ, SIG_IGN);
+	m->most_bytes = 1;
+	fill(m, 20);
+	disk_of(m->samples.spill.end / 2);
+	fill(m, 20);
+	ok(m->samples.spill.has_failed && m->samples.spill.segments.count == 1, "the disk is full after the first");
+	all_ways(m);
+	disk_of(0);
+	fill(m, 20);
+	ok(m->samples.spill.has_failed && m->samples.spill.segments.count == 0, "there is no disk");
+	all_ways(m);
+	disk_of(RLIM_INFINITY);
+}
+
+int main(void)
+{
+	struct model *m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return 1;
+	all_ways(m);
+	set_down(m);
 	free(m);
 	return tap_done();
 }
