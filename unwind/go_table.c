@@ -94,7 +94,7 @@ void go_table_build(struct unwind_image *image)
 		uint32_t end = bytes_u32(&at), next = bytes_u32(&at); // behind the last function there is an end alone
 		uint8_t kind = kind_of(&table, function);
 		uint64_t from = table.text + start - image->base;
-		if (kind != RULE_NONE && end > start && from + (end - start) <= UINT32_MAX &&
+		if (kind != RULE_NONE && end > start && from <= UINT32_MAX && end - start <= UINT32_MAX - from &&
 		    (image->stops.count == 0 || from >= image->stops.data[image->stops.count - 1].end))
 			vec_push(&image->stops, (struct rule_stop){ (uint32_t)from, (uint32_t)(from + (end - start)), kind });
 		start = end;
