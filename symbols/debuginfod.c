@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <elfutils/debuginfod.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,6 +11,18 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+
+// The interface of elfutils' libdebuginfod.so.1 (debuginfod_find_debuginfo(3), its symbols versioned ELFUTILS_0.178 and _0.179), declared here so that
+// building needs no header of what is loaded on request.
+#define CLIENT_LIBRARY "libdebuginfod.so.1"
+typedef struct debuginfod_client client_handle;
+typedef client_handle *client_begin(void);
+typedef void client_end(client_handle *handle);
+typedef int client_find(client_handle *handle, const unsigned char *build_id, int build_id_bytes, char **path); // a descriptor, or -errno
+typedef int client_progress(client_handle *handle, long done, long total);                                     // not 0: give up
+typedef void client_set_progress(client_handle *handle, client_progress *progress);
+typedef void client_set_data(client_handle *handle, void *data);
+typedef void *client_data(client_handle *handle);
 
 enum { STALLS_MOST = 2 };
 #define DEFAULT_STALL_S 10
@@ -31,9 +42,9 @@ struct debuginfod {
 	struct debuginfod_options options;
 	pthread_mutex_t lock;
 	void *library;
-	debuginfod_client *handle;
-	__typeof__(debuginfod_end) *end;
-	__typeof__(debuginfod_find_debuginfo) *find[2]; // by kind
+	client_handle *handle;
+	client_end *end;
+	client_find *find[2]; // by kind
 	struct hash_map asked; // hashes of (id, kind)
 	double until_s;        // 0: nothing was asked yet
 	unsigned stalls;
@@ -74,12 +85,12 @@ static int watch(struct debuginfod *client, long a, long b)
 }
 
 // Called by the library once a second or more often while it waits. What was set as its user data, only the library can tell.
-static int on_progress(debuginfod_client *handle, long a, long b)
+static int on_progress(client_handle *handle, long a, long b)
 {
-	void *library = dlopen(DEBUGINFOD_SONAME, RTLD_LAZY | RTLD_NOLOAD);
+	void *library = dlopen(CLIENT_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
 	if (library == NULL)
 		return 1;
-	__typeof__(debuginfod_get_user_data) *get = (__typeof__(debuginfod_get_user_data) *)dlsym(library, "debuginfod_get_user_data");
+	client_data *get = (client_data *)dlsym(library, "debuginfod_get_user_data");
 	struct debuginfod *client = get != NULL ? get(handle) : NULL;
 	dlclose(library);
 	return client != NULL ? watch(client, a, b) : 1;
@@ -90,16 +101,16 @@ static int on_progress(debuginfod_client *handle, long a, long b)
 static bool load(struct debuginfod *client)
 {
 	// Never unloaded: libcurl and the TLS library below it keep state of the process's own, which their unloading would leak.
-	client->library = dlopen(DEBUGINFOD_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	client->library = dlopen(CLIENT_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (client->library == NULL)
 		return false;
-	__typeof__(debuginfod_begin) *begin = (__typeof__(debuginfod_begin) *)dlsym(client->library, "debuginfod_begin");
-	__typeof__(debuginfod_set_progressfn) *set_progress =
-		(__typeof__(debuginfod_set_progressfn) *)dlsym(client->library, "debuginfod_set_progressfn");
-	__typeof__(debuginfod_set_user_data) *set_data = (__typeof__(debuginfod_set_user_data) *)dlsym(client->library, "debuginfod_set_user_data");
-	client->end = (__typeof__(debuginfod_end) *)dlsym(client->library, "debuginfod_end");
-	client->find[DEBUGINFOD_DEBUG_FILE] = (__typeof__(debuginfod_find_debuginfo) *)dlsym(client->library, "debuginfod_find_debuginfo");
-	client->find[DEBUGINFOD_EXECUTABLE] = (__typeof__(debuginfod_find_debuginfo) *)dlsym(client->library, "debuginfod_find_executable");
+	client_begin *begin = (client_begin *)dlsym(client->library, "debuginfod_begin");
+	client_set_progress *set_progress =
+		(client_set_progress *)dlsym(client->library, "debuginfod_set_progressfn");
+	client_set_data *set_data = (client_set_data *)dlsym(client->library, "debuginfod_set_user_data");
+	client->end = (client_end *)dlsym(client->library, "debuginfod_end");
+	client->find[DEBUGINFOD_DEBUG_FILE] = (client_find *)dlsym(client->library, "debuginfod_find_debuginfo");
+	client->find[DEBUGINFOD_EXECUTABLE] = (client_find *)dlsym(client->library, "debuginfod_find_executable");
 	if (begin == NULL || set_progress == NULL || set_data == NULL || client->end == NULL || client->find[0] == NULL || client->find[1] == NULL)
 		return false;
 	client->handle = begin();
@@ -120,7 +131,7 @@ static double seconds_of(const char *variable, double otherwise)
 
 bool debuginfod_open(struct debuginfod **out, const struct debuginfod_options *options, struct err *err)
 {
-	const char *urls = getenv(DEBUGINFOD_URLS_ENV_VAR);
+	const char *urls = getenv("DEBUGINFOD_URLS");
 	*out = NULL;
 	if (urls == NULL || urls[strspn(urls, " ")] == '\0')
 		return err_set(err, STATUS_USAGE, "no debuginfod server is named: set DEBUGINFOD_URLS (https://debuginfod.debian.net, "
@@ -130,11 +141,11 @@ bool debuginfod_open(struct debuginfod **out, const struct debuginfod_options *o
 	if (!load(client)) {
 		debuginfod_close(client);
 		return err_set(err, STATUS_HOST, "%s is not installed (apt-get install libdebuginfod1, dnf install elfutils-debuginfod-client)",
-		               DEBUGINFOD_SONAME);
+		               CLIENT_LIBRARY);
 	}
 	client->options = *options;
 	if (client->options.stall_s <= 0)
-		client->options.stall_s = seconds_of(DEBUGINFOD_TIMEOUT_ENV_VAR, DEFAULT_STALL_S);
+		client->options.stall_s = seconds_of("DEBUGINFOD_TIMEOUT", DEFAULT_STALL_S);
 	if (client->options.total_s <= 0)
 		client->options.total_s = DEFAULT_TOTAL_S;
 	*out = client;
