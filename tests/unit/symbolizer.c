@@ -1,6 +1,7 @@
 // The symbolizer as a whole: identity by build ID, where debug files are found, names given in advance, many addresses at once.
 #include "base/mem.h"
 #include "base/vec.h"
+#include "symbols/damage.h"
 #include "tests/symbols.h"
 
 #include <sys/stat.h>
@@ -436,6 +437,9 @@ static void corrupted(void)
 	unsigned opened = 0, tried = 0;
 	struct symbolizer_options alone = options;
 	alone.use_host_files = false;
+	struct damages damages;
+	damages_init(&damages);
+	alone.damages = &damages;
 	for (size_t i = 0; i < size; i += 1 + (i > 4096) * 2) {
 		memcpy(bad, good, size);
 		bad[i] = (unsigned char)(i % 3 == 0 ? 0xff : i % 3 == 1 ? bad[i] ^ (1 << (i / 3 % 8)) : bad[i] + 1);
@@ -456,6 +460,8 @@ static void corrupted(void)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	ok(opened > tried / 2 && to.tv_sec - from.tv_sec < 60, "%u programs with one byte changed, %u of them opened: no crash", tried, opened);
+	is_u64(damages.all.count, 1, "all of one name: told once");
+	damages_release(&damages);
 	free(good);
 	free(bad);
 }
