@@ -46,30 +46,35 @@ static double beta_prefactor(double x, double y, double a, double b)
 	return sqrt(n / (TWO_PI * a * b)) * exp(exponent);
 }
 
-// The continued fraction of DLMF 8.17.22 by the modified method of Lentz.
+// The even part of the continued fraction of DLMF 8.17.22, which takes half the steps (Didonato and Morris, Algorithm 708, ACM TOMS 18, eq. 9), by
+// the recurrence of its numerators and denominators: a division a step, where Lentz's method takes five. They are scaled at every look at their ratio.
 static double beta_fraction(double x, double a, double b)
 {
-	const double tiny = 1e-300;
-	double c = 1, d = 1 - (a + b) * x / (a + 1);
-	d = 1 / (fabs(d) < tiny ? tiny : d);
-	double f = d;
+	enum { STEPS_A_LOOK = 4 };
+	double least = a - (a + b) * x + 1, inverse = 1 / (a + 1), f = a * least * inverse;
+	double above = f, below = 1, above_last = 1, below_last = 0;
 	for (int m = 1; m < 1000000; m++) {
-		double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-		double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-		double step = 1;
-		for (int half = 0; half < 2; half++) {
-			double coefficient = half == 0 ? even : odd;
-			d = 1 + coefficient * d;
-			c = 1 + coefficient / c;
-			d = 1 / (fabs(d) < tiny ? tiny : d);
-			c = fabs(c) < tiny ? tiny : c;
-			step = c * d;
-			f *= step;
-		}
-		if (fabs(step - 1) < 3e-16)
+		double part = m * (b - m) * x * inverse, numerator = (a + m - 1) * (a + b + m - 1) * x * inverse * part;
+		inverse = 1 / (a + 2 * m + 1);
+		double denominator = m + part + (a + m) * (least + m * (2 - x)) * inverse;
+		double above_next = denominator * above + numerator * above_last, below_next = denominator * below + numerator * below_last;
+		above_last = above;
+		below_last = below;
+		above = above_next;
+		below = below_next;
+		if (m % STEPS_A_LOOK != 0)
+			continue;
+		double scale = 1 / below, now = above * scale;
+		bool converged = fabs(now - f) <= 1e-15 * fabs(now);
+		f = now;
+		if (converged || !isfinite(now))
 			break;
+		above = now;
+		below = 1;
+		above_last *= scale;
+		below_last *= scale;
 	}
-	return f;
+	return a / f;
 }
 
 // Both tails at x, the smaller one with full relative accuracy, the density and its logarithmic derivative.
