@@ -4,7 +4,9 @@ import glob
 import os
 import pwd
 import shutil
+import struct
 import subprocess
+from random import Random
 import tempfile
 import time
 
@@ -155,3 +157,56 @@ def postgres_backends(tools, seconds, clients=4):
                 process.terminate()
                 process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def many_functions(folder, count):
+    """A library of `count` functions of 16 bytes each: (path, mapping's pgoff, its length, offset of each function in the mapping)."""
+    source, out = os.path.join(folder, "many.s"), os.path.join(folder, "many.so")
+    with open(source, "w") as f:
+        f.write(".text\n" + "".join(f".globl function_{i}\n.type function_{i},@function\n.balign 16\nfunction_{i}: ret\n.size function_{i},16\n"
+                                    for i in range(count)) + '.section .note.GNU-stack,"",@progbits\n')
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-Wl,--build-id", "-o", out, source], check=True)
+    headers = subprocess.run(["readelf", "-lW", out], stdout=subprocess.PIPE, text=True, check=True).stdout
+    code = next(line.split() for line in headers.splitlines() if line.split()[:1] == ["LOAD"] and " E " in line)
+    offset, start, length = int(code[1], 16), int(code[2], 16), int(code[4], 16)
+    names = subprocess.run(["nm", out], stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
+    places = sorted(int(line.split()[0], 16) - start for line in names if " function_" in line)
+    return out, offset, length, places
+
+
+def wide_recording(path, folder, functions, samples):
+    """One thread in `functions` functions, some far more often than others, three frames a stack,
+    each function with three callers: a perf.data written here. Visits of a few samples."""
+    library, pgoff, length, places = many_functions(folder, functions)
+    base, pid, random = 0x7f0000000000, 1000, Random(1)
+    sample_type = 1 | 2 | 4 | 32 | 128 # IP, TID, TIME, CALLCHAIN, CPU
+    attr = struct.pack("<IIQQQQQ", 1, 136, 0, 1000000, sample_type, 0, 1 << 18).ljust(136, b"\0") + struct.pack("<QQ", 0, 0)
+    data_at = 104 + len(attr)
+
+    def trailer(time_ns):
+        return struct.pack("<IIQII", pid, pid, time_ns, 0, 0)
+
+    name = library.encode() + b"\0"
+    name += b"\0" * (-len(name) % 8)
+    mapping = struct.pack("<IIQQQ", pid, pid, base, (length + 4095) & ~4095, pgoff) + name + trailer(1)
+    comm = struct.pack("<II", pid, pid) + b"many\0\0\0\0" + trailer(1)
+    front = struct.pack("<IHH", 3, 0, 8 + len(comm)) + comm + struct.pack("<IHH", 1, 2, 8 + len(mapping)) + mapping
+    sample, round_ = struct.Struct("<IHHQIIQIIQQQQQ"), struct.pack("<IHH", 68, 0, 8)
+    size, time_ns, leaf, caller = 0, 1000000, 0, 0
+    with open(path, "wb") as out:
+        out.write(bytes(data_at) + front)
+        size = len(front)
+        for first in range(0, samples, 1000):
+            piece = []
+            for _ in range(first, min(first + 1000, samples)):
+                time_ns += 1000000
+                if random.random() < 0.25:
+                    function = int(functions * random.random() ** 4)
+                    leaf, caller = base + places[function] + 1, base + places[(function * 7 + int(3 * random.random())) % functions] + 1
+                piece.append(sample.pack(9, 2, sample.size, leaf, pid, pid, time_ns, 0, 0, 4, (1 << 64) - 512, leaf, caller, base + places[0] + 1))
+            piece.append(round_)
+            piece = b"".join(piece)
+            size += len(piece)
+            out.write(piece)
+        out.seek(0)
+        out.write(struct.pack("<8sQQQQQQQQ4Q", b"PERFILE2", 104, len(attr), 104, len(attr), data_at, size, 0, 0, 0, 0, 0, 0) + attr)

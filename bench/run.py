@@ -3,7 +3,7 @@
 
     bench/run.py [--long] [--only SECTION,…] [--keep]
 
-Sections: unwind, replay, rules, symbols, record, fold, report, samples, reading, threads, frames, images. Figures are CPU time (user + system) of the one process
+Sections: unwind, replay, rules, symbols, record, fold, report, samples, reading, statistics, threads, frames, images. Figures are CPU time (user + system) of the one process
 that is measured, the least of a few runs, and peak memory. --long takes up to ten minutes and goes to 10,000 threads and 1,000 images.
 """
 import argparse
@@ -47,6 +47,15 @@ def least(argv, times=3):
     if any(status != 0 for _, _, status in taken):
         raise RuntimeError(f"failed: {' '.join(map(str, argv))}")
     return min(cpu for cpu, _, _ in taken), max(mb for _, mb, _ in taken)
+
+
+def least_wall(argv, times=5):
+    taken = []
+    for _ in range(times):
+        start = time.monotonic()
+        run(argv)
+        taken.append(time.monotonic() - start)
+    return min(taken)
 
 
 def records(path):
@@ -336,22 +345,53 @@ def reading_curve(_):
     base = at("base.data")
     run([OURS, "record", "-q", "-F", "999", "-o", base, "--", "gcc", "-O2", "-c", inputs.big_c(at("big.c")), "-o", at("big.o")])
     start, _ = least([OURS, "report", "-i", base])
+    start_wall = least_wall([OURS, "report", "-i", base])
     rows = []
     for size in ("10M", "100M", "1G"):
         path = at("reading.data")
         subprocess.run([sys.executable, os.path.join(HERE, "multiply.py"), "--samples", base, path, size], check=True)
         cat, _ = least(["cat", path])
+        cat_wall, wall, one_wall = (least_wall(argv) for argv in (["cat", path], [OURS, "report", "-i", path], [OURS, "report", "--jobs", "1", "-i", path]))
         seconds, peak = least([OURS, "report", "-i", path])
         fold_seconds, fold_peak = least([OURS, "fold", "-i", path])
         flame_seconds, flame_peak = least([OURS, "flame", "-i", path, "-o", at("reading.svg")])
-        rows.append({"file": size, "cat": cat, "report": seconds, "more": seconds - start, "ratio": (seconds - start) / cat if cat > 0 else 0,
+        rows.append({"wall": wall, "one_wall": one_wall, "wall_ratio": (wall - start_wall) / cat_wall, "file": size, "cat": cat, "report": seconds, "more": seconds - start, "ratio": (seconds - start) / cat if cat > 0 else 0,
                      "peak": peak, "fold": fold_seconds, "fold_peak": fold_peak, "flame": flame_seconds, "flame_peak": flame_peak})
         os.remove(path)
     return rows, [("file", lambda r: r["file"]), ("cat, CPU s", lambda r: f"{r['cat']:.3f}"), ("report, CPU s", lambda r: f"{r['report']:.2f}"),
                   ("without start, names and intervals", lambda r: f"{r['more']:.2f}"), ("of cat's", lambda r: f"{r['ratio']:.1f}"),
+                  ("report, wall s", lambda r: f"{r['wall']:.2f}"), ("--jobs 1", lambda r: f"{r['one_wall']:.2f}"),
+                  ("without start, of cat's", lambda r: f"{r['wall_ratio']:.1f}"),
                   ("peak MB", lambda r: f"{r['peak']:.0f}"), ("fold, CPU s", lambda r: f"{r['fold']:.2f}"),
                   ("peak MB", lambda r: f"{r['fold_peak']:.0f}"), ("flame, CPU s", lambda r: f"{r['flame']:.2f}"),
                   ("peak MB", lambda r: f"{r['flame_peak']:.0f}")]
+
+
+# What the report does beyond counting: blocks of time and visits while it counts, intervals and ranks of rows, loss, aliasing, verdict.
+STATISTICS = {"flush_block", "common_block", "block_of", "count_move", "apply_move", "count_start", "count_visits", "count_ends", "build_rows"}
+
+
+def statistics(_):
+    """The share of statistics in the report's CPU time, by its own stacks: samples with one of the functions above in them; at most: all that report_build does."""
+    rows = []
+    for functions, samples in ((10000, 1000000), (10000, 10000000)):
+        path, own = at("wide.data"), at("wide-report.data")
+        inputs.wide_recording(path, WORK, functions, samples)
+        seconds, peak = least([OURS, "report", "-i", path])
+        run([OURS, "record", "-q", "-F", "1999", "-o", own, "--", OURS, "report", "-i", path])
+        counts = {"all": 0, "statistics": 0, "report_build": 0}
+        for line in subprocess.run([OURS, "fold", "--inline", "-i", own], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+            stack, count = line.rsplit(" ", 1)
+            frames = {re.sub(r"\.(part|isra|constprop|cold).*", "", frame).removesuffix("_[i]") for frame in stack.split(";")}
+            counts["all"] += int(count)
+            counts["statistics"] += int(count) if frames & STATISTICS or ("report_build" in frames and "count_samples" not in frames) else 0
+            counts["report_build"] += int(count) if "report_build" in frames else 0
+        rows.append({"functions": functions, "samples": samples, "report": seconds, "peak": peak, "share": counts["statistics"] / counts["all"],
+                     "build": counts["report_build"] / counts["all"]})
+        os.remove(path)
+    return rows, [("functions", lambda r: f"{r['functions']:,}"), ("samples", lambda r: f"{r['samples']:,}"), ("report, CPU s", lambda r: f"{r['report']:.2f}"),
+                  ("statistics", lambda r: f"{100 * r['share']:.1f} %"), ("with counting", lambda r: f"{100 * r['build']:.1f} %"),
+                  ("peak MB", lambda r: f"{r['peak']:.0f}")]
 
 
 def threads_curve(long):
@@ -384,6 +424,7 @@ SECTIONS = {
     "report": (report, "Reports of the same recordings"),
     "samples": (samples_curve, "Growth: samples (one gcc recording, repeated)"),
     "reading": (reading_curve, "Reading: call chains beside cat of the same file from the page cache"),
+    "statistics": (statistics, "Statistics: their share of a report's CPU time, 10,000 functions"),
     "threads": (threads_curve, "Growth: threads"),
     "frames": (frames_curve, "Growth: frames a stack"),
     "images": (images_curve, "Growth: images"),

@@ -8,7 +8,8 @@
 #include "load/queue.h"
 
 enum {
-	BATCHES = 4,                 // of 256 KiB: about what stays in a processor's cache
+	BATCHES = 8,                 // of 256 KiB
+	WORTH_WAKING = 3,            // batches for whom sleeps: waking costs as much as some tens of microseconds of work, on virtual machines above all
 	RECORD_BYTES_MOST = 1 << 16,
 	COPIES_BYTES = 5 << 16,
 };
@@ -129,7 +130,8 @@ static void *read_ahead(void *context)
 		more = batch->end == READER_RECORD;
 		pthread_mutex_lock(&ahead->lock);
 		ahead->made++;
-		pthread_cond_signal(&ahead->changed);
+		if (drains || !more || ahead->made - ahead->taken >= WORTH_WAKING)
+			pthread_cond_signal(&ahead->changed);
 	}
 	pthread_mutex_unlock(&ahead->lock);
 	return NULL;
@@ -151,7 +153,8 @@ const struct batch *ahead_next(struct ahead *ahead)
 	}
 	pthread_mutex_lock(&ahead->lock);
 	ahead->done = ahead->taken;
-	pthread_cond_signal(&ahead->changed);
+	if (ahead->made - ahead->done <= BATCHES - WORTH_WAKING)
+		pthread_cond_signal(&ahead->changed);
 	while (ahead->taken == ahead->made)
 		pthread_cond_wait(&ahead->changed, &ahead->lock);
 	struct batch *batch = &ahead->batches[ahead->taken++ % BATCHES];
