@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <zlib.h>
 
+#include "base/mem.h"
 #include "tests/recording.h"
 #include "tests/tap.h"
 #include "unwind/unwind.h"
@@ -88,7 +89,7 @@ static void check_accounting(const struct profile *p)
 }
 
 // Events reopened at twice the period, then at eight times: other ids, counters from 0, one attr. One of the last ids has no sample.
-__attribute__((noinline)) static void reopened(void) // in main it would make that frame larger than what raw_stacks copies
+static void reopened(void)
 {
 	static const uint64_t chain[] = { PERF_CONTEXT_USER, 0x401010 }, ids[] = { 11, 12, 31, 32, 41, 42 };
 	static const uint64_t periods[] = { REC_PERIOD_NS, 2 * REC_PERIOD_NS, 8 * REC_PERIOD_NS };
@@ -273,8 +274,8 @@ static __attribute__((noinline)) void chains_of_others(void)
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 1, "a call chain without a note (%s)", err.text);
 	uint32_t node = samples_at(&p.samples, 0).stack;
-	uint8_t kinds[5];
-	uint64_t addrs[5];
+	uint8_t kinds[5] = { 0 };
+	uint64_t addrs[5] = { 0 };
 	for (int i = 0; i < 5 && node != PROFILE_NONE; i++, node = p.nodes.data[node].parent) {
 		kinds[i] = p.frames.data[p.nodes.data[node].frame].kind;
 		addrs[i] = p.frames.data[p.nodes.data[node].frame].image_addr;
@@ -330,6 +331,7 @@ static void not_accounted(void)
 
 extern void *__libc_stack_end; // ld.so's own: where the first thread's stack began
 
+enum { SHOTS = 8 };
 struct shot { uint64_t regs[24]; uint8_t stack[16384]; size_t stack_size; void *trace[64]; int depth; };
 
 __attribute__((noinline, no_sanitize("address"))) static void copy_stack(uint8_t *to, const volatile uint8_t *from, size_t size)
@@ -363,6 +365,14 @@ static __attribute__((noinline)) int descend(struct shot *shot, int depth)
 	else
 		kept += descend(shot, depth - 1);
 	return kept;
+}
+
+// Called before anything else: below it the stack has main's own small frame alone, so that a copy reaches the root whatever a sanitizer makes of the
+// frames of the tests.
+static __attribute__((noinline)) void shoot_all(struct shot *shots)
+{
+	for (int i = 0; i < SHOTS; i++)
+		descend(&shots[i], i * 3);
 }
 
 static __attribute__((noinline)) void add_own_maps(struct buf *body)
@@ -413,14 +423,11 @@ static uint64_t profile_hash(const struct profile *p)
 	return hash_pair(hash, p->frames.count);
 }
 
-static void raw_stacks(void)
+static void raw_stacks(const struct shot *shots)
 {
 #if !defined(__x86_64__)
 	skip("x86-64 only", "raw stacks of this process");
 #else
-	static struct shot shots[8];
-	for (int i = 0; i < 8; i++)
-		descend(&shots[i], i * 3);
 	struct perf_event_attr attr = rec_attr(false);
 	uint64_t mask = 0xff01ff;
 	attr.sample_type = (attr.sample_type & ~(uint64_t)PERF_SAMPLE_RAW) | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
@@ -430,7 +437,7 @@ static void raw_stacks(void)
 	rec_comm(&body, REC_PID, REC_PID, "self", true, 1000);
 	add_own_maps(&body);
 	for (uint32_t i = 0; i < 9000; i++)
-		raw_sample(&body, &shots[i * 7 % 8], mask, 2000 + i, REC_PID + i % 3);
+		raw_sample(&body, &shots[i * 7 % SHOTS], mask, 2000 + i, REC_PID + i % 3);
 	write_file(in_folder("raw"), attr, &body);
 	buf_release(&body);
 	struct load_options options = options_for(in_folder("raw"));
@@ -440,7 +447,7 @@ static void raw_stacks(void)
 	ok(load_profile(&p, &options, &err) && p.samples.count == 9000, "9,000 raw stacks (%s)", err.text);
 	size_t roots = 0, same = 0;
 	for (size_t i = 0; i < p.samples.count; i++) {
-		const struct shot *shot = &shots[i * 7 % 8];
+		const struct shot *shot = &shots[i * 7 % SHOTS];
 		roots += samples_at(&p.samples, i).end == UNWIND_ROOT;
 		// Of backtrace(3)'s frames the first is inside shoot, behind the call; ours was taken before it in the same function.
 		uint32_t node = p.nodes.data[samples_at(&p.samples, i).stack].parent;
@@ -457,7 +464,7 @@ static void raw_stacks(void)
 	diag("stack ends: %s", unwind_end_name((enum unwind_end)samples_at(&p.samples, 1).end));
 	is_u64(same, 9000, "each as backtrace(3) saw it");
 	is_u64(roots, 9000, "each to its root");
-	ok(strstr(stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true), "main;raw_stacks;descend;descend") != NULL, "%.100s", stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true));
+	ok(strstr(stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true), "main;shoot_all;descend;descend") != NULL, "%.100s", stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true));
 	options.jobs = 4;
 	ok(load_profile(&q, &options, &err), "by four threads");
 	is_u64(profile_hash(&q), profile_hash(&p), "the result is the same");
@@ -490,7 +497,7 @@ static void make_folders(char *path)
 }
 
 // KDAB/perfparser's golden stacks: its unwinder is elfutils. Function names of the user part, leaf first, inline frames too.
-static __attribute__((noinline)) void compare_with_perfparser(const char *name, const char *binary, const char *where)
+static void compare_with_perfparser(const char *name, const char *binary, const char *where)
 {
 	char relative[256], from[4096], to[8192], stacks[512];
 	snprintf(relative, sizeof(relative), "corpus/perfdata/binaries/%s", binary);
@@ -570,7 +577,7 @@ static __attribute__((noinline)) void compare_with_perfparser(const char *name, 
 	profile_release(&p);
 }
 
-static __attribute__((noinline)) void corpus_comms(void)
+static void corpus_comms(void)
 {
 	const char *readme = corpus_file("corpus/README.md");
 	if (readme == NULL) {
@@ -614,16 +621,14 @@ static __attribute__((noinline)) void corpus_comms(void)
 	free(found);
 }
 
-int main(void)
+static __attribute__((noinline)) void test_all(const struct shot *shots)
 {
-	if (mkdtemp(folder) == NULL)
-		return 1;
 	our_own();
 	reopened();
 	order_of_time();
 	chains_of_others();
 	not_accounted();
-	raw_stacks();
+	raw_stacks(shots);
 	static const char kdab[] = "/home/milian/projects/kdab/rnd/hotspot/3rdparty/perfparser/tests/auto/perfdata";
 	char where[512];
 	snprintf(where, sizeof(where), "%s/vector_static_gcc/vector_static_gcc_v9.1.0", kdab);
@@ -634,5 +639,17 @@ int main(void)
 	char command[256];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	ok(system(command) == 0, "cleaned up");
+}
+
+int main(void)
+{
+	struct shot *shots = mem_zero(SHOTS, sizeof(*shots));
+	if (mkdtemp(folder) == NULL)
+		return 1;
+#if defined(__x86_64__)
+	shoot_all(shots);
+#endif
+	test_all(shots);
+	free(shots);
 	return tap_done();
 }

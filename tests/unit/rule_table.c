@@ -81,7 +81,8 @@ static Elf64_Phdr *header_segment(struct buf *file)
 	for (int i = 0; i < ehdr->e_phnum; i++)
 		if (phdr[i].p_type == PT_GNU_EH_FRAME)
 			return &phdr[i];
-	return NULL;
+	fputs("Bail out! no PT_GNU_EH_FRAME\n", stdout);
+	exit(1);
 }
 
 static void rename_section(struct buf *file, const char *name)
