@@ -24,10 +24,13 @@ static void split_callchain(struct chain *chain, const struct record *record)
 {
 	const struct record_sample *sample = &record->sample;
 	bool in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-	bool is_first = true, is_guest = false, had_user = false;
+	bool is_first = true, is_guest = false, had_user = false, is_gap = false;
 	for (uint64_t i = 0; i < sample->callchain_count; i++) {
 		uint64_t ip = sample->callchain[i];
 		if (!is_context(ip)) {
+			if (is_gap && !is_guest)
+				push(chain, 0, CHAIN_GAP, VIA_NONE, false);
+			is_gap = false;
 			if (!is_guest)
 				push(chain, ip, is_first ? FRAME_LEAF : FRAME_RETURN, in_kernel ? VIA_KERNEL : is_first ? VIA_NONE : VIA_FP, in_kernel);
 			is_first = false;
@@ -36,6 +39,7 @@ static void split_callchain(struct chain *chain, const struct record *record)
 		is_guest = ip == (uint64_t)PERF_CONTEXT_GUEST || ip == (uint64_t)PERF_CONTEXT_GUEST_KERNEL || ip == (uint64_t)PERF_CONTEXT_GUEST_USER;
 		in_kernel = ip == (uint64_t)PERF_CONTEXT_KERNEL || ip == (uint64_t)PERF_CONTEXT_HV;
 		is_first = in_kernel || !had_user;
+		is_gap = ip == (uint64_t)PERF_CONTEXT_USER && chain->count > chain->kernel_count;
 		had_user |= ip == (uint64_t)PERF_CONTEXT_USER;
 	}
 }
@@ -61,14 +65,19 @@ static void apply_note(struct chain *chain, const struct record_sample *sample, 
 	static const struct note no_note;
 	struct note note = no_note;
 	uint8_t kinds[8192];
-	size_t covered, raw_size, user = chain->count - chain->kernel_count;
+	struct chain_frame *frames = chain->frames + chain->kernel_count;
+	size_t covered, raw_size, all = chain->count - chain->kernel_count, user = 0; // the note is of the frames alone, not of a gap among them
+	for (size_t i = 0; i < all; i++)
+		user += frames[i].kind != CHAIN_GAP;
 	*has_note = sample->raw != NULL && note_decode(sample->raw, sample->raw_size, &note, kinds,
 	                                               user < sizeof(kinds) ? user : sizeof(kinds), &covered, &raw_size);
 	if (!*has_note)
 		return;
-	for (size_t i = 0; i < covered && i < user && i < sizeof(kinds); i++) {
-		chain->frames[chain->kernel_count + i].kind = kinds[i] >> 4;
-		chain->frames[chain->kernel_count + i].via = kinds[i] & 15;
+	for (size_t i = 0, n = 0; i < all && n < covered && n < user && n < sizeof(kinds); i++) {
+		if (frames[i].kind == CHAIN_GAP)
+			continue;
+		frames[i].kind = kinds[n] >> 4;
+		frames[i].via = kinds[n++] & 15;
 	}
 	out->end = (uint8_t)note.end;
 	out->splice = (uint8_t)note.splice;
@@ -102,20 +111,25 @@ void chain_from_sample(struct chain *chain, const struct record *record, const s
 
 // ---------------------------------------------------------------- into the profile
 
-static uint32_t kernel_without_mapping(struct loader *loader)
+// One that no mapping tells of; made when it is first needed.
+static uint32_t own_dso(struct loader *loader, uint32_t *dso, const char *path, const char *short_name, uint8_t kind)
 {
-	if (loader->kernel_dso == PROFILE_NONE) {
-		struct profile_dso row = { .path = intern_string(&loader->profile->names, "[kernel.kallsyms]"),
-		                           .short_name = intern_string(&loader->profile->names, "[kernel]"), .kind = DSO_KERNEL };
-		loader->kernel_dso = profile_add_dso(loader->profile, &row);
-		while (loader->dso_of.count <= loader->kernel_dso)
+	if (*dso == PROFILE_NONE) {
+		struct profile_dso row = { .path = intern_string(&loader->profile->names, path),
+		                           .short_name = intern_string(&loader->profile->names, short_name), .kind = kind };
+		*dso = profile_add_dso(loader->profile, &row);
+		while (loader->dso_of.count <= *dso)
 			vec_push(&loader->dso_of, DSO_NONE);
 	}
-	return loader->kernel_dso;
+	return *dso;
 }
 
 static uint32_t make_frame(struct loader *loader, const struct maps *maps, const struct chain_frame *from)
 {
+	if (from->kind == CHAIN_GAP) {
+		uint32_t dso = own_dso(loader, &loader->gap_dso, PROFILE_GAP_NAME, PROFILE_GAP_NAME, DSO_SPECIAL); // which is named by itself
+		return profile_add_frame(loader->profile, &(struct profile_frame){ .dso = dso, .kind = FRAME_LEAF, .via = VIA_NONE });
+	}
 	struct profile_frame frame = { .addr = from->addr, .dso = PROFILE_NONE, .kind = from->kind, .via = from->via,
 	                               .is_kernel = from->is_kernel };
 	uint64_t lookup = from->kind == FRAME_RETURN && from->addr > 0 ? from->addr - 1 : from->addr;
@@ -127,7 +141,7 @@ static uint32_t make_frame(struct loader *loader, const struct maps *maps, const
 		if (!from->is_kernel && (dso->kind == DSO_FILE || dso->kind == DSO_VDSO))
 			frame.image_addr = lookup - mapping->start + mapping->pgoff;
 	} else if (from->is_kernel) {
-		frame.dso = kernel_without_mapping(loader);
+		frame.dso = own_dso(loader, &loader->kernel_dso, "[kernel.kallsyms]", "[kernel]", DSO_KERNEL);
 	}
 	return profile_add_frame(loader->profile, &frame);
 }

@@ -194,8 +194,12 @@ void loader_hand_on(struct loader *loader, const struct queued *queued, const st
 		return;
 	struct unwind_stack stack = { 0 };
 	VEC(struct frame) frames = { 0 };
-	for (size_t i = chain->kernel_count; as_stack && i < chain->count; i++)
-		vec_push(&frames, (struct frame){ .addr = chain->frames[i].addr, .kind = chain->frames[i].kind, .via = chain->frames[i].via });
+	for (size_t i = chain->kernel_count; as_stack && i < chain->count; i++) {
+		if (chain->frames[i].kind == CHAIN_GAP)
+			stack.gap = frames.count;
+		else
+			vec_push(&frames, (struct frame){ .addr = chain->frames[i].addr, .kind = chain->frames[i].kind, .via = chain->frames[i].via });
+	}
 	stack.frames = frames.data;
 	stack.count = frames.count;
 	stack.end = sample->end < UNWIND_END_COUNT ? (enum unwind_end)sample->end : UNWIND_NO_REGISTERS;
@@ -452,7 +456,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->reader = reader;
 	loader->queue.keeps_whole = options->sink != NULL;
 	loader->spaces = spaces_new();
-	loader->kernel_dso = PROFILE_NONE;
+	loader->kernel_dso = loader->gap_dso = PROFILE_NONE;
 	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
 	loader->light_threads = mem_zero(LIGHT_THREADS, sizeof(*loader->light_threads));

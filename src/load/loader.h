@@ -24,6 +24,8 @@
 enum { END_BY_NAME = 0xfe };
 enum { CHAIN_MOST = 8192 + UNWIND_MAX_FRAMES };
 
+// Beside enum frame_kind: no frame, but where some were left out. Never first, and never beside another.
+enum { CHAIN_GAP = 15 };
 struct chain_frame { uint64_t addr; uint8_t kind, via; bool is_kernel; };
 struct chain { // leaf first
 	struct chain_frame *frames; // CHAIN_MOST of them
@@ -85,6 +87,7 @@ struct loader {
 	struct cached_frame *frame_cache;
 	struct recent_stack recent[RECENT_STACKS]; // by tid
 	uint64_t first_ns, last_ns; // of records that have a time
+	uint32_t gap_dso;           // of PROFILE_GAP_NAME; PROFILE_NONE: not yet
 	uint32_t kernel_dso;        // made for kernel addresses in no mapping; PROFILE_NONE: not yet
 	bool has_chains, has_samples, has_foreign_chains;
 };

@@ -143,6 +143,7 @@ static void unwind_jobs(struct raw_worker *worker, struct raw_job *jobs, size_t 
 		wanted[i]->worker = worker;
 		wanted[i]->first = worker->frames.count;
 		wanted[i]->count = outs[i].count;
+		wanted[i]->gap = outs[i].gap;
 		wanted[i]->end = outs[i].end;
 		vec_reserve(&worker->frames, outs[i].count);
 		if (outs[i].count > 0) // else there may be no array yet
@@ -257,8 +258,11 @@ static void finish_job(struct loader *loader, struct raw_job *job)
 	chain_from_sample(chain, record, &reader_event_at(loader->reader, job->queued->event)->attr, sample);
 	chain->count = chain->kernel_count; // frame pointers give way to what was unwound
 	const struct frame *frames = job->worker->frames.data + job->first;
-	for (size_t i = 0; i < job->count && chain->count < CHAIN_MOST; i++)
+	for (size_t i = 0; i < job->count && chain->count + 1 < CHAIN_MOST; i++) {
+		if (i > 0 && i == job->gap)
+			chain->frames[chain->count++] = (struct chain_frame){ .kind = CHAIN_GAP };
 		chain->frames[chain->count++] = (struct chain_frame){ .addr = frames[i].addr, .kind = frames[i].kind, .via = frames[i].via };
+	}
 	if (chain->count == 0 && (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
 		chain->frames[chain->count++] = (struct chain_frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
 	sample->is_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;

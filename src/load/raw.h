@@ -22,6 +22,7 @@ struct raw_job {
 	struct maps *maps, *kernel;  // of the sample's moment
 	struct raw_worker *worker;   // who unwound it
 	size_t first, count;         // frames in the worker's results
+	size_t gap;                  // as unwind_stack.gap
 	enum unwind_end end;
 };
 

@@ -202,7 +202,8 @@ static uint32_t folded_frame(struct text_reader *t, const char *name, size_t len
 		frame.is_kernel = true, length -= 4;
 	else if (ends_in(name, length, "_[i]"))
 		line.is_inlined = true, length -= 4;
-	if (length > 2 && name[0] == '[' && name[length - 1] == ']') { // a file, for code without a name
+	bool is_gap = length == strlen(PROFILE_GAP_NAME) && memcmp(name, PROFILE_GAP_NAME, length) == 0;
+	if (length > 2 && name[0] == '[' && name[length - 1] == ']' && !is_gap) { // a file, for code without a name
 		frame.dso = text_dso(t, name, length);
 		line.function = text_function(t, "[unknown]", 9, frame.dso);
 	} else {

@@ -15,6 +15,9 @@
 
 enum { PROFILE_NONE = 0xffffffff };
 
+// The one function, in a DSO_SPECIAL of the same name, of the frame that stands where frames were left out of a deep stack.
+#define PROFILE_GAP_NAME "[frames left out]"
+
 struct profile_dso {
 	uint32_t path, short_name; // intern ids
 	uint8_t kind;              // enum dso_kind

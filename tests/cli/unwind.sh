@@ -313,6 +313,56 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	holds 'ends["splices"]["exact"] == 0' "beyond --max-cpu: not read"
 	grep -q 'stay truncated' "$dir/err"
 	ok $? "and that is said"
+	# Of more than 8,000 frames both ends are kept; one frame stands for those between.
+	cat >"$dir/deepest.c" <<'C'
+#include <stdlib.h>
+#include <time.h>
+static volatile unsigned long n;
+__attribute__((noinline)) static void turn(void)
+{
+	for (clock_t end = CLOCKS_PER_SEC; clock() < end;)
+		for (int i = 0; i < 10000; i++)
+			n++;
+}
+__attribute__((noinline)) static void down(int depth)
+{
+	if (depth == 0) turn(); else down(depth - 1);
+	n++;
+}
+int main(void) { down(12000); return 0; }
+C
+	gcc -O1 -fno-optimize-sibling-calls -o "$dir/deepest" "$dir/deepest.c"
+	rec --max-cpu 100 -F 997 ./deepest
+	gap() { # NAME COMMAND… : its output, to be searched for the mark
+		"$ps" "${@:2}" -i "$dir/perf.data" 2>>"$dir/err" | gzip -cdf | grep -qF '[frames left out]'
+		ok $? "$1 shows where frames were left out"
+	}
+	"$ps" fold -i "$dir/perf.data" 2>>"$dir/err" | python3 -c '
+import sys
+left = other = 0
+for line in sys.stdin:
+    frames, n = line.rsplit(" ", 1)
+    frames = frames.split(";")
+    at = frames.index("[frames left out]") if "[frames left out]" in frames else 0
+    if 8001 <= len(frames) < 8100 and at > 3999 and frames[at - 1] == frames[at + 1] == "down":
+        left += int(n)
+    else:
+        other += int(n)
+print("#   with the mark in the middle", left, "others", other)
+sys.exit(not left > 300)'
+	ok $? "8,000 frames, and a mark among them"
+	gap script script
+	gap flame flame -o -
+	gap "the JSON export" export --format json
+	gap pprof export --format pprof
+	"$ps" report --children -i "$dir/perf.data" --format json 2>>"$dir/err" | python3 -c '
+import json, sys
+rows = [row for row in json.load(sys.stdin)["events"][0]["functions"] if row["symbol"] == "[frames left out]"]
+sys.exit(len(rows) != 1 or rows[0]["self"]["samples"] != 0 or rows[0]["unresolved"])'
+	ok $? "no sample is its own in a report, where it is no unresolved function"
+	"$ps" report --missing -i "$dir/perf.data" >"$dir/missing" 2>>"$dir/err"
+	! grep -qF 'left out' "$dir/missing"
+	ok $? "nor one whose name is missing"
 	rec --max-cpu 100 -F 2000 --per-task -- sh -c './changing 0.4 100000 & ./changing 0.4 100000 & wait'
 	spliced 300 "two at once, per-task events that hang up"
 else

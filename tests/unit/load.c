@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "report/missing.h"
 #include "tests/recording.h"
 #include "tests/tap.h"
 #include "unwind/unwind.h"
@@ -286,6 +287,49 @@ static __attribute__((noinline)) void chains_of_others(void)
 	ok(samples_at(&p.samples, 0).end == UNWIND_NO_CFI && has_caveat(&p, "frame pointers"), "nobody says that the chain is whole");
 	profile_release(&p);
 	buf_release(&body);
+}
+
+// Of a stack of more than 8,000 frames the middle is left out: a second mark of the user part stands there, and a frame that says so.
+static void gaps(void)
+{
+	static const uint64_t chain[] = { PERF_CONTEXT_KERNEL, 0xffffffff81000010, PERF_CONTEXT_USER, 0x401010, 0x401205, PERF_CONTEXT_USER, 0x401305, 0x401405 };
+	static const struct frame frames[] = { { 0x401010, FRAME_LEAF, VIA_NONE }, { 0x401205, FRAME_RETURN, VIA_CFI }, { 0x401305, FRAME_RETURN, VIA_FP },
+	                                       { 0x401405, FRAME_INTERRUPTED, VIA_CFI } };
+	const struct note note = { .end = UNWIND_DEPTH_LIMIT };
+	struct buf body = { 0 };
+	rec_comm(&body, REC_PID, REC_PID, "app", true, 1000);
+	rec_mmap2(&body, REC_PID, 0x400000, 0x10000, 0, "/opt/app/app", 1001);
+	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 3000, true, chain, 8, &note, frames, 4 });
+	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 4000, false, chain + 2, 6, NULL, NULL, 0 });
+	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 5000, false, chain + 2, 4, NULL, NULL, 0 }); // nothing behind the mark
+	write_file(in_folder("gap"), rec_attr(false), &body);
+	buf_release(&body);
+	struct load_options options = options_for(in_folder("gap"));
+	struct err err = { 0 };
+	struct profile p;
+	if (!ok(load_profile(&p, &options, &err) && p.samples.count == 3, "chains with a gap (%s)", err.text))
+		return;
+	is_str(stack_text(&p, samples_get(&p.samples, 0, &(struct profile_sample){ 0 }), true), "[unknown];[unknown];" PROFILE_GAP_NAME ";[unknown];[unknown];[unknown]",
+	       "one frame stands for those left out");
+	is_str(stack_text(&p, samples_get(&p.samples, 1, &(struct profile_sample){ 0 }), true), "[unknown];[unknown];" PROFILE_GAP_NAME ";[unknown];[unknown]",
+	       "without a note, too");
+	is_str(stack_text(&p, samples_get(&p.samples, 2, &(struct profile_sample){ 0 }), true), "[unknown];[unknown]", "where none follows, none stands");
+	static const uint8_t kinds[] = { FRAME_INTERRUPTED, FRAME_RETURN, FRAME_LEAF, FRAME_RETURN, FRAME_LEAF, FRAME_LEAF },
+	                     vias[] = { VIA_CFI, VIA_FP, VIA_NONE, VIA_CFI, VIA_NONE, VIA_KERNEL };
+	struct stack_step steps[6];
+	bool same = profile_stack(&p, samples_at(&p.samples, 0).stack, true, steps, 6) == 6;
+	for (int i = 0; same && i < 6; i++)
+		same = p.frames.data[steps[i].frame].kind == kinds[i] && p.frames.data[steps[i].frame].via == vias[i];
+	ok(same, "the note's kinds and ways stay with their frames");
+	const struct profile_function *gap = same ? &p.functions.data[p.chains.data[steps[2].line].function] : NULL;
+	ok(gap != NULL && gap->is_known && p.dsos.data[gap->dso].kind == DSO_SPECIAL, "it is no function without a name");
+	struct missing missing = { 0 };
+	missing_build(&missing, &p, &(struct report_filter){ 0 });
+	for (size_t i = 0; i < missing.images.count && same; i++)
+		same = missing.images.data[i].dso != PROFILE_NONE && p.dsos.data[missing.images.data[i].dso].kind != DSO_SPECIAL;
+	ok(missing.images.count == 2 && same, "and in no list of such: %zu", missing.images.count);
+	missing_release(&missing);
+	profile_release(&p);
 }
 
 static void not_accounted(void)
@@ -627,6 +671,7 @@ static __attribute__((noinline)) void test_all(const struct shot *shots)
 	reopened();
 	order_of_time();
 	chains_of_others();
+	gaps();
 	not_accounted();
 	raw_stacks(shots);
 	static const char kdab[] = "/home/milian/projects/kdab/rnd/hotspot/3rdparty/perfparser/tests/auto/perfdata";
