@@ -33,11 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unwind_image_new(&cfi, image, false, NULL);
 	for (int i = 0; i < 33 && bytes_left(&in) >= 8; i++)
 		regs[i] = bytes_u64(&in);
-	for (size_t i = 0; unwind_archs[i] != NULL; i++) {
+	for (size_t machine = 0; unwind_archs[machine] != NULL; machine++) {
 		struct unwinder *unwinder = unwinder_new();
 		struct unwind_stack out = { .frames = frames, .capacity = 512 };
 		struct unwind_input input = {
-			.machine = unwind_archs[i]->machine, .regs = regs, .regs_mask = unwind_archs[i]->perf_mask, .stack = in.at,
+			.machine = unwind_archs[machine]->machine, .regs = regs, .regs_mask = unwind_archs[machine]->perf_mask, .stack = in.at,
 			.stack_size = bytes_left(&in), .map = map_at, .map_context = cfi,
 		};
 		for (int round = 0; round < 2; round++) { // the second one from the cache
