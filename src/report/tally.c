@@ -319,20 +319,14 @@ static void count_ends(struct tally *t)
 
 double tally_weight(const struct tally *t, uint64_t weight)
 {
-	double w = t->is_weighted || t->counts_by_weight ? (double)weight : 1;
-	return t->is_weighted && w < t->weight_floor ? 0 : w;
+	return t->is_weighted || t->counts_by_weight ? (double)weight : 1;
 }
 
 static void count_sample(struct tally *t, const struct sample_point *point, size_t block)
 {
 	struct tally_context_sum *sum = &t->context_sums[point->context];
-	double weight = 1;
-	uint64_t count = 1;
-	if (t->is_weighted || t->counts_by_weight) {
-		count = t->counts_by_weight ? point->weight : 1;
-		weight = tally_weight(t, point->weight);
-		t->warm_up_samples += weight == 0;
-	}
+	double weight = tally_weight(t, point->weight);
+	uint64_t count = t->counts_by_weight ? point->weight : 1;
 	uint32_t id = set_of(t, point->stack, sum->context);
 	struct tally_set *set = &t->sets.data[id];
 	if (set->block == 0 && weight > 0)
@@ -392,44 +386,25 @@ static void add_contexts(struct tally *t)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
-// Weighted when the periods differ: a frequency of a hardware event, or a clock reopened at a coarser period. A frequency starts with
-// periods of a few counts and adapts within about ten samples: what is below a quarter of the median is left out.
+// Weighted when the periods differ: a frequency of a hardware event, or a clock reopened at a coarser period. Every sample weighs the events that the
+// kernel counted for it (hw_perf_event.last_period): the few of 1 and more with which a frequency begins, where its period is still far too short, as
+// those of a part of the program that has few of the events. So shares are of events, and no function is missing that has a sample.
 static void find_weights(struct tally *t)
 {
 	const struct profile *p = t->profile;
-	const struct profile_event *e = &p->events.data[t->event];
-	enum { MAX_MEDIAN = 65536 };
-	VEC(uint64_t) some = { 0 };
 	struct sample_point points[POINTS];
-	size_t step = 1 + p->samples.count / MAX_MEDIAN, until_next = 1;
 	uint64_t first = 0;
-	t->counts_by_weight = e->counts_by_weight;
-	for (size_t at = 0, count; !t->counts_by_weight && p->samples.weights_differ && (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count) {
+	t->counts_by_weight = p->events.data[t->event].counts_by_weight;
+	bool may_differ = !t->counts_by_weight && p->samples.weights_differ;
+	for (size_t at = 0, count; may_differ && !t->is_weighted && (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count) {
 		for (size_t i = 0; i < count; i++) {
-			uint64_t weight = points[i].weight;
-			if (weight == 0 || p->samples.contexts.data[points[i].context].event != t->event)
+			if (points[i].weight == 0 || p->samples.contexts.data[points[i].context].event != t->event)
 				continue;
 			if (first == 0)
-				first = weight;
-			t->is_weighted |= weight != first;
-			if (--until_next == 0) {
-				until_next = step;
-				vec_push(&some, weight);
-			}
+				first = points[i].weight;
+			t->is_weighted |= points[i].weight != first;
 		}
 	}
-	if (t->is_weighted && some.count > 0) {
-		qsort(some.data, some.count, sizeof(*some.data), by_value);
-		uint64_t median = some.data[some.count / 2];
-		t->weight_floor = e->is_freq && !e->is_clock ? (double)median / 4 : 0;
-	}
-	vec_release(&some);
 }
 
 static void start(struct tally *t, const struct report_filter *filter)

@@ -66,7 +66,6 @@ struct tally {
 	uint32_t event;
 	unsigned keys;           // 1 << enum report_key
 	bool inlines, idle, is_weighted, counts_by_weight;
-	double weight_floor;     // weights below belong to the start of a frequency's adaptation and count 0
 	uint64_t from_ns, to_ns; // of the blocks
 
 	VEC(struct tally_row) rows;
@@ -78,7 +77,7 @@ struct tally {
 	double weight, weight_squares;
 	uint64_t samples;        // kept, idle ones not among them unless asked for
 	uint64_t second_comb;    // of samples, the second comb's
-	uint64_t idle_samples, warm_up_samples;
+	uint64_t idle_samples;
 	double idle_weight;
 	double user, kernel, unresolved; // weights by the innermost frame; they add up to `weight`
 	double cut;              // weight of samples with an incomplete stack
