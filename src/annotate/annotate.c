@@ -7,9 +7,8 @@
 #include "annotate/code.h"
 #include "base/closest.h"
 
-struct group { // samples of one function
+struct group { // samples of one name in a file: in functions, or where it was inlined
 	uint32_t dso;
-	uint64_t start;
 	bool is_inlined;
 	uint64_t samples;
 };
@@ -43,7 +42,7 @@ static uint32_t named_line(const struct building *b, const struct profile_frame 
 
 static bool same_group(const struct group *a, const struct group *b)
 {
-	return a->dso == b->dso && a->is_inlined == b->is_inlined && (a->is_inlined || a->start == b->start);
+	return a->dso == b->dso && a->is_inlined == b->is_inlined;
 }
 
 static const struct profile_frame *leaf_of(const struct building *b, const struct profile_sample *sample)
@@ -59,7 +58,7 @@ static bool group_of(const struct building *b, const struct profile_frame *frame
 	*line = named_line(b, frame);
 	if (*line == PROFILE_NONE)
 		return false;
-	*group = (struct group){ .dso = frame->dso, .start = frame->symbol_start, .is_inlined = *line + 1 < frame->line_count };
+	*group = (struct group){ .dso = frame->dso, .is_inlined = *line + 1 < frame->line_count };
 	return true;
 }
 
@@ -86,18 +85,35 @@ static void find_groups(struct building *b)
 		b->picked = b->groups.data[b->chosen];
 }
 
+// "area" in "geo::Round::area" and "geo::Round::area() const": where a name was given without what it is in.
+static bool ends_name(const char *name, const char *symbol)
+{
+	size_t length = strlen(symbol);
+	for (const char *at = strstr(name, symbol); at != NULL && length > 0; at = strstr(at + 1, symbol))
+		if (at - name > 2 && at[-1] == ':' && at[-2] == ':' && (at[length] == '\0' || at[length] == '('))
+			return true;
+	return false;
+}
+
 static bool nothing_found(const struct building *b, struct err *err)
 {
 	struct closest closest;
+	const char *whole = NULL;
 	closest_init(&closest, b->options->symbol);
-	for (size_t i = 0; i < b->profile->functions.count; i++)
-		if (b->profile->functions.data[i].is_known)
-			closest_offer(&closest, profile_text(b->profile, b->profile->functions.data[i].name));
+	for (size_t i = 0; i < b->profile->functions.count; i++) {
+		const char *name = profile_text(b->profile, b->profile->functions.data[i].name);
+		if (!b->profile->functions.data[i].is_known)
+			continue;
+		closest_offer(&closest, name);
+		if (ends_name(name, b->options->symbol) && (whole == NULL || strlen(name) < strlen(whole)))
+			whole = name;
+	}
 	bool is_there = strcmp(closest.found, b->options->symbol) == 0;
+	const char *found = whole != NULL ? whole : closest.found;
 	if (is_there)
 		return err_set(err, STATUS_USAGE, "%s has no samples of its own here: it only calls (report -g callee shows what)", b->options->symbol);
 	return err_set(err, STATUS_USAGE, "no sample is in a function called '%s'%s%s%s", b->options->symbol,
-	               closest.found[0] != '\0' ? "; did you mean " : "", closest.found, closest.found[0] != '\0' ? "?" : "");
+	               found[0] != '\0' ? "; did you mean " : "", found, found[0] != '\0' ? "?" : "");
 }
 
 struct annotate_count annotate_count(const struct annotate_options *options, uint64_t k, uint64_t n)
@@ -128,7 +144,8 @@ static void count_addr(struct building *b, const struct profile_frame *frame, co
 	bool is_new;
 	uint32_t at = *hash_map_put(&b->by_addr, frame->image_addr, (uint32_t)b->addrs.count, &is_new);
 	if (is_new)
-		vec_push(&b->addrs, (struct annotate_addr){ .image_addr = frame->image_addr, .line = line->line, .inlined = inlined,
+		vec_push(&b->addrs, (struct annotate_addr){ .start = b->picked.is_inlined ? 0 : frame->symbol_start,
+		                                            .image_addr = frame->image_addr, .line = line->line, .inlined = inlined,
 		                                            .file = line->file != 0 ? profile_text(b->profile, line->file) : "" });
 	b->addrs.data[at].samples++;
 }
@@ -190,8 +207,10 @@ static void name_others(struct building *b)
 		const struct group *group = &b->groups.data[i];
 		if (i == b->chosen)
 			continue;
-		char *text = mem_printf("%llu samples %s %s", (unsigned long long)group->samples, group->is_inlined ? "inlined in" : "in",
-		                        group->dso != PROFILE_NONE ? profile_text(b->profile, b->profile->dsos.data[group->dso].path) : "[no mapping]");
+		unsigned long long n = group->samples;
+		const char *dso = group->dso != PROFILE_NONE ? profile_text(b->profile, b->profile->dsos.data[group->dso].path) : "[no mapping]";
+		char *text = group->dso != b->picked.dso ? mem_printf("%llu samples %s %s (-d chooses)", n, group->is_inlined ? "inlined in" : "in", dso)
+			: mem_printf("%llu samples %s, not among these", n, group->is_inlined ? "where it was inlined" : "in a function of its own");
 		vec_push(&b->out->others, arena_string(&b->out->arena, text, strlen(text)));
 		free(text);
 	}
@@ -200,7 +219,23 @@ static void name_others(struct building *b)
 static int by_addr(const void *a, const void *b)
 {
 	const struct annotate_addr *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start > y->start ? 1 : -1;
 	return (x->image_addr > y->image_addr) - (x->image_addr < y->image_addr);
+}
+
+static void list_instructions(struct building *b)
+{
+	if (b->addrs.count > 0)
+		qsort(b->addrs.data, b->addrs.count, sizeof(*b->addrs.data), by_addr);
+	for (size_t first = 0, end; first < b->addrs.count; first = end) {
+		for (end = first + 1; end < b->addrs.count && b->addrs.data[end].start == b->addrs.data[first].start;)
+			end++;
+		struct annotate_code code = { .profile = b->profile, .options = b->options, .dso = b->picked.dso, .start = b->addrs.data[first].start,
+		                              .addrs = &b->addrs.data[first], .count = end - first };
+		annotate_instructions(b->out, &code);
+		b->out->copies++;
+	}
 }
 
 bool annotate_build(struct annotation *out, const struct profile *profile, const struct annotate_options *options, struct err *err)
@@ -217,11 +252,7 @@ bool annotate_build(struct annotation *out, const struct profile *profile, const
 		out->dso = chosen->dso != PROFILE_NONE ? profile_text(profile, profile->dsos.data[chosen->dso].path) : "[no mapping]";
 		out->is_inlined = chosen->is_inlined;
 		out->count = annotate_count(options, chosen->samples, out->samples);
-		if (b.addrs.count > 0)
-			qsort(b.addrs.data, b.addrs.count, sizeof(*b.addrs.data), by_addr);
-		struct annotate_code code = { .profile = profile, .options = options, .dso = chosen->dso, .start = chosen->start, .addrs = b.addrs.data,
-		                              .count = b.addrs.count };
-		annotate_instructions(out, &code);
+		list_instructions(&b);
 	}
 	vec_release(&b.groups);
 	vec_release(&b.addrs);

@@ -2,6 +2,8 @@
 //
 // A sample counts where it was taken: at its innermost frame. For a function that has code, lines are those the code comes from, inlined
 // functions' among them. A name that was only ever inlined is annotated over all the places that it was inlined into: its own lines.
+// Functions of a file that have one name (instances of a generic one, file-local ones of several sources) are one, as in a report: their lines
+// together, their code one after another.
 #ifndef PERFSAMPLE_ANNOTATE_ANNOTATE_H
 #define PERFSAMPLE_ANNOTATE_ANNOTATE_H
 
@@ -58,7 +60,8 @@ struct annotation { // strings live in the arena or the profile
 	uint64_t samples;             // of the event, all that the filter keeps
 	VEC(struct annotate_line) lines;               // with samples; by file (the one with most samples first), then line
 	VEC(struct annotate_instruction) instructions; // by address; all of the function's where its code is at hand
-	VEC(const char *) others;     // other functions of that name: "12 samples in libx.so"
+	size_t copies;                // functions of that name in the file that have samples; 1 for one that was only inlined
+	VEC(const char *) others;     // of that name, not among these: "12 samples in libx.so (-d chooses)"
 	char note[256];               // why there are no instructions; "" when there are
 };
 

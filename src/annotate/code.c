@@ -107,7 +107,7 @@ static void whole_function(struct reading *r)
 		vaddr += text.size;
 		offset += text.size;
 	}
-	r->out->is_capped = left == 0 && size == FUNCTION_BYTES_MOST;
+	r->out->is_capped |= left == 0 && size == FUNCTION_BYTES_MOST;
 }
 
 // Of a name that was only inlined: the instructions that were sampled, wherever they are.

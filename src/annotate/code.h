@@ -5,6 +5,7 @@
 #include "annotate/annotate.h"
 
 struct annotate_addr { // a sampled address
+	uint64_t start; // of the function that it is in, image address; 0 for an inlined one, over all its places
 	uint64_t image_addr, samples;
 	const char *file, *inlined; // as in annotate_instruction
 	uint32_t line;
@@ -14,12 +15,12 @@ struct annotate_code {
 	const struct profile *profile;
 	const struct annotate_options *options;
 	uint32_t dso;
-	uint64_t start; // image address of the function
+	uint64_t start; // as its addresses have it
 	const struct annotate_addr *addrs; // ascending
 	size_t count;
 };
 
-// Fills instructions, image_file, is_capped and note.
+// Appends to instructions, and fills image_file, is_capped and note.
 void annotate_instructions(struct annotation *out, const struct annotate_code *code);
 struct annotate_count annotate_count(const struct annotate_options *options, uint64_t k, uint64_t n); // annotate.c
 

@@ -124,7 +124,10 @@ static void add_instructions(struct buf *out, const struct annotation *a)
 		if (is_moved && row->file[0] != '\0') {
 			buf_printf(out, "%21s", "");
 			add_escaped(out, base_name(row->file));
-			buf_printf(out, ":%u", row->line);
+			if (row->line > 0)
+				buf_printf(out, ":%u", row->line);
+			else
+				buf_string(out, ":?"); // code that comes from no line
 			if (row->inlined != NULL) {
 				buf_string(out, " (inlined ");
 				add_escaped(out, row->inlined);
@@ -156,10 +159,13 @@ static void add_head(struct buf *out, const struct annotation *a, const struct a
 	           view->is_worst_case ? "where self % in these seconds was, whatever the lost samples were" : "where self % in these seconds was");
 	buf_string(out, "skid      a sample names the instruction at which the interrupt was taken: what took\n"
 	                "          the time is that one or, more often, one shortly before it\n");
+	if (a->copies > 1)
+		buf_printf(out, "copies    %zu functions of that name there, as in a report: their lines together, their\n"
+		                "          code one after another (the symbol table's name chooses one)\n", a->copies);
 	for (size_t i = 0; i < a->others.count; i++) {
 		buf_string(out, "also      ");
 		add_escaped(out, a->others.data[i]);
-		buf_string(out, " (-d chooses)\n");
+		buf_byte(out, '\n');
 	}
 	if (a->is_capped)
 		buf_string(out, "note      only the function's first MiB is shown\n");
@@ -228,7 +234,7 @@ void annotate_json(const struct annotation *a, struct buf *out)
 		json_count(out, &row->count);
 		buf_byte(out, '}');
 	}
-	buf_string(out, "],");
+	buf_printf(out, "],\"copies\":%zu,", a->copies);
 	json_string(out, "note", a->note);
 	buf_string(out, "}\n");
 }

@@ -80,6 +80,87 @@ else
 	skip "no libcapstone or no objdump" "the instructions begin where objdump's do"
 fi
 
+# Two file-local functions of one name: one row of a report, and one annotation.
+for part in one two; do
+	echo "static volatile unsigned long sink; static __attribute__((noinline)) void twin(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i / 7; }
+		void $part(void) { twin(100000000 + sink); }" >"$part.c"
+done
+echo 'void one(void); void two(void); int main(void) { one(); two(); return 0; }' >twins.c
+"$CC" -O2 -fno-ipa-icf -g -o twins twins.c one.c two.c
+"$perfsample" record -q -o twins.data -- ./twins 2>record.err
+ps annotate -i twins.data twin
+like "$out" '^copies +2 functions of that name' "two functions of one name: both"
+unlike "$out" '^also' "and none is left over"
+like "$out" "^$work/one.c\$" "lines of the one"
+like "$out" "^$work/two.c\$" "and of the other"
+"$perfsample" annotate -i twins.data --format json twin >twin.json 2>/dev/null
+"$perfsample" report -i twins.data --format json >twins.json 2>/dev/null
+python3 - twin.json twins.json <<'PYTHON'
+import json, sys
+d, r = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+k = d["function"]["samples"]
+row = next(f for f in r["events"][0]["functions"] if f["symbol"] == "twin")
+assert d["copies"] == 2 and k > 50 and k == row["self"]["samples"], (k, row["self"])
+assert sum(l["samples"] for l in d["lines"]) == k and sum(i["samples"] for i in d["instructions"]) == k
+assert {l["file"].rsplit("/")[-1] for l in d["lines"]} == {"one.c", "two.c"}
+addresses = [int(i["address"], 16) for i in d["instructions"]]
+assert addresses == sorted(set(addresses))
+PYTHON
+ok $? "as many samples as the report's row, by line and by instruction"
+
+# Rust: generic functions of one name, one told by its symbol, a method that was only inlined, a name without what it is in.
+cat >grid.rs <<'RUST'
+trait Shape { fn area(&self) -> f64; }
+struct Round<T>(T);
+impl<T: Into<f64> + Copy> Shape for Round<T> {
+    #[inline(never)]
+    fn area(&self) -> f64 {
+        let mut a: f64 = 0.0;
+        for i in 0..1000 { a += (self.0.into() * i as f64).sqrt(); }
+        a
+    }
+}
+struct Grid(Vec<u64>);
+impl Grid {
+    #[inline(always)]
+    fn cell(&mut self, i: usize) -> u64 { self.0[i] = self.0[i - 1] / 3 + i as u64; self.0[i] }
+    #[inline(never)]
+    fn relax(&mut self) -> u64 { let mut t = 0; for i in 1..self.0.len() { t ^= self.cell(i); } t }
+}
+fn main() {
+    let (mut grid, mut sum) = (Grid(vec![1; 100000]), 0.0);
+    let shapes: Vec<Box<dyn Shape>> = vec![Box::new(Round(3.0f32)), Box::new(Round(2u32))];
+    for _ in 0..400 {
+        sum += grid.relax() as f64;
+        for s in &shapes { for _ in 0..50 { sum += s.area(); } }
+    }
+    println!("{}", std::hint::black_box(sum));
+}
+RUST
+if command -v rustc >/dev/null && rustc -O -g -o grid grid.rs 2>rustc.err; then
+	"$perfsample" record -q -o grid.data -- ./grid >/dev/null 2>record.err
+	symbol=$(nm grid | awk '/4area/ { print $3; exit }')
+	name='<grid::Round<T> as grid::Shape>::area' method=grid::Grid
+	if [[ $symbol == _R* ]]; then # its newer names say of what type
+		name='<grid::Round<f32> as grid::Shape>::area' method='<grid::Grid>'
+	fi
+	ps annotate -i grid.data "$name"
+	[[ $symbol == _R* ]] || like "$out" '^copies +2 functions' "Rust: both instances of a generic function"
+	like "$out" ' 7 +for i in 0\.\.1000' "Rust: a generic function's line"
+	like "$out" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +[0-9a-f]{4,}  [a-z]' "and its instructions"
+	unlike "$out" '\.rs:0' "code from no line has no line 0"
+	ps annotate -i grid.data "$symbol"
+	is "$status" 0 "one instance by its symbol"
+	unlike "$out" '^copies' "and that alone"
+	ps annotate -i grid.data "$method::cell"
+	like "$out" "^$method::cell, inlined in .*/grid\$" "a method that was only inlined"
+	like "$out" ' 14 +fn cell' "by its own line"
+	ps annotate -i grid.data relax
+	like "$err" "did you mean $method::relax\\?" "a name without what it is in"
+else
+	skip "no rustc" "Rust"
+fi
+
 ps annotate -i hot.data worj
 is "$status" 2 "an unknown name: status 2"
 like "$err" "did you mean work\\?" "and the likely one"
