@@ -461,7 +461,7 @@ enum reader_next reader_next(struct reader *reader, struct record *record, size_
 		return READER_RECORD;
 	}
 	for (;;) {
-		struct perf_event_header header;
+		struct perf_event_header header = { 0 };
 		uint8_t *bytes = NULL;
 		if (!finish_last(reader, err))
 			break;
