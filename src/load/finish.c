@@ -94,39 +94,58 @@ static bool is_root_name(const char *name)
 struct ends {
 	const struct profile *profile;
 	uint8_t *known; // by node: 0 not asked, 1 a root, 2 not
-	size_t unknown, all;
+	size_t unknown, all, count;
+	struct decided { uint32_t root, no_cfi, not_user; } *decided; // by context: those that it becomes; its own id where nothing is open
 };
 
-static void end_by_name(void *context, struct profile_sample *sample)
+static uint32_t end_by_name(void *context, const struct sample_point *point)
 {
 	struct ends *ends = context;
 	const struct profile *profile = ends->profile;
-	if (sample->end != END_BY_NAME)
-		return;
-	if (sample->stack == PROFILE_NONE) {
-		sample->end = UNWIND_NOT_USER;
-		return;
-	}
-	uint8_t *known = &ends->known[sample->stack];
+	if (point->context >= ends->count || ends->decided[point->context].root == point->context)
+		return point->context;
+	const struct decided *decided = &ends->decided[point->context];
+	if (point->stack == PROFILE_NONE)
+		return decided->not_user;
+	uint8_t *known = &ends->known[point->stack];
 	if (*known == 0) {
-		uint32_t root = sample->stack;
+		uint32_t root = point->stack;
 		while (profile->nodes.data[root].parent != PROFILE_NONE)
 			root = profile->nodes.data[root].parent;
 		const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[root].frame];
 		const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
 		*known = is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
 	}
-	sample->end = *known == 1 ? UNWIND_ROOT_GUESSED : UNWIND_NO_CFI;
 	ends->unknown += *known == 2;
 	ends->all++;
+	return *known == 1 ? decided->root : decided->no_cfi;
+}
+
+static uint32_t with_end(struct samples *samples, size_t context, enum unwind_end end)
+{
+	struct sample_context decided = samples->contexts.data[context];
+	decided.end = (uint8_t)end;
+	return samples_context(samples, &decided);
 }
 
 void load_ends_by_name(struct loader *loader)
 {
+	struct samples *samples = &loader->profile->samples;
+	size_t count = samples->contexts.count;
 	if (!loader->has_foreign_chains)
 		return;
-	struct ends by = { .profile = loader->profile, .known = mem_zero(loader->profile->nodes.count + 1, 1) };
-	samples_edit(&loader->profile->samples, end_by_name, &by);
+	struct ends by = { .profile = loader->profile, .known = mem_zero(loader->profile->nodes.count + 1, 1), .count = count,
+	                   .decided = mem_alloc((count + 1) * sizeof(*by.decided)) };
+	for (size_t i = 0; i < count; i++) {
+		by.decided[i] = (struct decided){ (uint32_t)i, (uint32_t)i, (uint32_t)i };
+		if (samples->contexts.data[i].end == END_BY_NAME)
+			by.decided[i] = (struct decided){ with_end(samples, i, UNWIND_ROOT_GUESSED), with_end(samples, i, UNWIND_NO_CFI), with_end(samples, i, UNWIND_NOT_USER) };
+	}
+	samples_recontext(samples, end_by_name, &by);
+	for (size_t i = 0; i < count; i++) // no sample has them any more
+		if (samples->contexts.data[i].end == END_BY_NAME)
+			samples->contexts.data[i].end = UNWIND_NO_CFI;
+	free(by.decided);
 	free(by.known);
 	if (by.unknown > 0)
 		loader_caveat(loader, "call chains are the kernel's, by frame pointers: %zu of %zu do not end in a function known to be a root",

@@ -300,6 +300,29 @@ void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context)
 	free(points);
 }
 
+// Block by block as samples_edit(), but nothing is looked up, and contexts keep their ids.
+void samples_recontext(struct samples *samples, samples_recontext_fn *choose, void *context)
+{
+	struct samples old = *samples;
+	struct sample_point *points = mem_alloc(SAMPLES_A_BLOCK * sizeof(*points));
+	memset(&samples->blocks, 0, sizeof(samples->blocks));
+	samples->spill = (struct spill){ 0 };
+	samples->set_down = samples->bytes = 0;
+	for (size_t first = 0, count; (count = samples_points(&old, first, points, SAMPLES_A_BLOCK)) > 0; first += count) {
+		for (size_t i = 0; i < count; i++)
+			points[i].context = choose(context, &points[i]);
+		if (first / SAMPLES_A_BLOCK < old.blocks.count) {
+			free_block(&old, old.blocks.data[first / SAMPLES_A_BLOCK]);
+			add_block(samples, pack(points));
+		} else {
+			memcpy(samples->open, points, count * sizeof(*points));
+		}
+	}
+	vec_release(&old.blocks);
+	spill_release(&old.spill);
+	free(points);
+}
+
 void samples_set(struct samples *samples, size_t index, const struct profile_sample *sample)
 {
 	samples->weights_differ |= sample->weight != samples->a_weight;

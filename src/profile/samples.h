@@ -71,6 +71,9 @@ size_t samples_points(const struct samples *samples, size_t first, struct sample
 // Gives each row to `edit`, which may change all but its moment. Contexts that no row has any more are gone then.
 typedef void samples_edit_fn(void *context, struct profile_sample *sample);
 void samples_edit(struct samples *samples, samples_edit_fn *edit, void *context);
+// Gives each point to `choose`, which names the context that it has from now on, one that is known.
+typedef uint32_t samples_recontext_fn(void *context, const struct sample_point *point);
+void samples_recontext(struct samples *samples, samples_recontext_fn *choose, void *context);
 // A block that is full is packed anew: dear.
 void samples_set(struct samples *samples, size_t index, const struct profile_sample *sample);
 void samples_truncate(struct samples *samples, size_t count);

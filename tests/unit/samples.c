@@ -68,6 +68,30 @@ static void change(void *context, struct profile_sample *sample)
 	sample->weight = sample->tid % 2 != 0 ? UINT64_MAX : 7;
 }
 
+// Every third sample's context becomes one that ends otherwise.
+static uint32_t choose(void *context, const struct sample_point *point)
+{
+	const uint32_t *others = context;
+	return point->time_ns % 3 == 0 ? others[point->context] : point->context;
+}
+
+static void recontext(struct model *m)
+{
+	size_t known = m->samples.contexts.count;
+	uint32_t *others = mem_alloc(known * sizeof(*others));
+	for (size_t i = 0; i < known; i++) {
+		struct sample_context other = m->samples.contexts.data[i];
+		other.end ^= 1;
+		others[i] = samples_context(&m->samples, &other);
+	}
+	samples_recontext(&m->samples, choose, others);
+	for (size_t i = 0; i < MANY; i++)
+		if (m->rows[i].time_ns % 3 == 0)
+			m->rows[i].end ^= 1;
+	ok(is_same(m, MANY), "other contexts for a third of the samples");
+	free(others);
+}
+
 static void all_ways(struct model *m)
 {
 	m->random = 88172645463325252u;
@@ -81,6 +105,7 @@ static void all_ways(struct model *m)
 	for (size_t i = 0; i < MANY; i++)
 		change(NULL, &m->rows[i]);
 	ok(is_same(m, MANY), "all rows edited");
+	recontext(m);
 	for (size_t i = 0; i < MANY; i += 1777) {
 		m->rows[i].stack = 99;
 		m->rows[i].tid = -1;
