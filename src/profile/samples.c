@@ -313,6 +313,7 @@ void samples_recontext(struct samples *samples, samples_recontext_fn *choose, vo
 			points[i].context = choose(context, &points[i]);
 		if (first / SAMPLES_A_BLOCK < old.blocks.count) {
 			free_block(&old, old.blocks.data[first / SAMPLES_A_BLOCK]);
+			old.blocks.data[first / SAMPLES_A_BLOCK] = NULL;
 			add_block(samples, pack(points));
 		} else {
 			memcpy(samples->open, points, count * sizeof(*points));
