@@ -338,10 +338,13 @@ static void take_answer(struct drain *drain)
 	buf_release(&records);
 }
 
-static void tick(struct drain *drain)
+// The counters are those of the samples that are handed on with them: dated later, they would miss this second's checkpoint, and a file whose recorder was
+// killed would hold a second of samples more than of CPU time.
+static void tick(struct drain *drain, uint64_t horizon_ns)
 {
 	struct ledger_context context = {
-		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output, .now_ns = drain->now_ns,
+		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output,
+		.now_ns = horizon_ns < drain->now_ns ? horizon_ns : drain->now_ns,
 	};
 	drain->ledger->late = drain->merge.late;
 	if (ledger_read(drain->ledger, &context))
@@ -368,7 +371,7 @@ void drain_pass(struct drain *drain, bool last)
 		close_second_streams(drain);
 	drain->ticked = last || drain->now_ns >= drain->tick_ns;
 	if (drain->ticked) {
-		tick(drain);
+		tick(drain, horizon);
 		drain->tick_ns = drain->now_ns + TICK_NS;
 	}
 	if (drain->reread_wanted && !drain->rereading && !last)

@@ -140,6 +140,8 @@ sleep 2.6; kill -9 $r; pkill -9 -f "^./burn 6$" ; wait $r 2>/dev/null
 if "$ps" help report >/dev/null 2>&1 && "$ps" report --help >/dev/null 2>&1; then
 	"$ps" report -i "$dir/k.data" --format json >"$dir/k.json" 2>"$dir/err"; is $? 0 "what a killed recorder left can be read"
 	ok "$(json "$dir/k.json" 's["taken"] > 100'; echo $?)" "up to about a second before"
+	ok "$(json "$dir/k.json" 'abs(d["events"][0]["cpu_seconds"] - s["taken"] * 0.001295295) < 0.1 * d["events"][0]["cpu_seconds"]'; echo $?)" \
+		"with the CPU time of those samples, not of a second before them"
 	ok "$(grep -q "cut off" "$dir/err" "$dir/k.json"; echo $?)" "and it is said"
 else
 	skip "what a killed recorder left can be read" "no report in this build"
