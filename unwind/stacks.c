@@ -158,11 +158,11 @@ struct words {
 // both are as good as random.
 static inline bool words_of(struct unwind_rule rule, uint64_t sp, uint64_t fp, uint64_t size, struct words *words)
 {
-	uint64_t base = (rule.kind & 1) != 0 ? fp : sp, cfa = base + (uint64_t)(int64_t)rule.cfa_off;
+	uint64_t base = (rule.kind & 1) != 0 ? fp : sp, cfa_off = (uint64_t)(int64_t)rule.cfa_off, cfa = base + cfa_off;
 
 	words->cfa = cfa;
-	words->ra_at = cfa + (uint64_t)(int64_t)rule.ra_off;
-	words->fp_at = cfa + (uint64_t)(int64_t)rule.fp_off;
+	words->ra_at = base + (cfa_off + (uint64_t)(int64_t)rule.ra_off); // the offsets' sum does not wait for the base
+	words->fp_at = base + (cfa_off + (uint64_t)(int64_t)rule.fp_off);
 	words->fp_is_saved = (rule.kind & RULE_FP_SAVED) != 0;
 	words->fp_at = words->fp_is_saved ? words->fp_at : words->ra_at;
 	// An sp-based frame grows by its offset; an fp-based one could stand anywhere, even below the copy.

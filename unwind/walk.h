@@ -100,12 +100,16 @@ static inline struct cache_set *cache_set_of(struct cache_set *cache, uint64_t s
 
 static inline bool cache_find(const struct cache_set *set, uint64_t key, struct unwind_rule *rule)
 {
-	for (size_t i = 0; i < CACHE_WAYS; i++)
-		if (set->way[i].key == key) {
-			*rule = set->way[i].rule;
-			return true;
-		}
-	return false;
+	const struct cache_entry *entry = set->way;
+
+	if (__builtin_expect(entry->key != key, 0)) { // nearly all are found in the first
+		while (++entry < set->way + CACHE_WAYS && entry->key != key)
+			;
+		if (entry == set->way + CACHE_WAYS)
+			return false;
+	}
+	*rule = entry->rule;
+	return true;
 }
 
 static inline void cache_put(struct cache_set *set, uint64_t key, struct unwind_rule rule)
