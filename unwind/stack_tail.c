@@ -2,15 +2,22 @@
 
 #include <string.h>
 
-enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size)
+enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still)
 {
 	if (copy_size < STACK_TAIL_OVERLAP_BYTES || read_size <= copy_size)
 		return STACK_TAIL_NONE;
 	size_t above = copy_size - STACK_TAIL_OVERLAP_BYTES;
 	if (memcmp(read + above, copy + above, STACK_TAIL_OVERLAP_BYTES) != 0)
 		return STACK_TAIL_NONE;
-	if (memcmp(read, copy, above) == 0)
+	if (stood_still && memcmp(read, copy, above) == 0)
 		return STACK_TAIL_EXACT;
 	memcpy(read, copy, above);
 	return STACK_TAIL_CHECKED;
+}
+
+const char *stack_tail_name(enum stack_tail match)
+{
+	static const char *const names[] = { "none", "exact", "checked" };
+
+	return (unsigned)match < sizeof(names) / sizeof(names[0]) ? names[match] : names[STACK_TAIL_NONE];
 }

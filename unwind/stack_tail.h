@@ -1,19 +1,23 @@
 // What is known of a stack beyond the kernel's copy: the whole stack read again, a little later, from the process.
 //
-// Whether what was read belongs to the copy is told by comparing the part that both hold. If the whole copy is as it was, the thread has
-// not moved on: the rest is its too (exact). If only the last 4 KiB of the copy are, callers up there may have changed and changed back
-// (checked). Two different stacks with equal bytes there cannot be told apart by comparing less than all of it.
+// Whether what was read belongs to the copy is told by comparing the part that both hold, and by whether the thread stood still meanwhile. If it did
+// and the whole copy is as it was, the rest is its too (exact). If the last 4 KiB of the copy are, callers up there may have changed and changed back
+// (checked). Equal bytes alone prove nothing: a program that goes on comes back to the same frames, with other callers.
 #ifndef PERFSAMPLE_UNWIND_STACK_TAIL_H
 #define PERFSAMPLE_UNWIND_STACK_TAIL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { STACK_TAIL_OVERLAP_BYTES = 4096 };
 enum stack_tail { STACK_TAIL_NONE = 0, STACK_TAIL_EXACT = 1, STACK_TAIL_CHECKED = 2 }; // as enum splice in files
 
+// "none", "exact", "checked".
+const char *stack_tail_name(enum stack_tail match);
+
 // `read` are bytes from the copy's first address on, more than the copy has. Afterwards its first `copy_size` bytes are the copy's, so that
 // it can be unwound as one stack (not with STACK_TAIL_NONE: then nothing is changed).
-enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size);
+enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "export/exporter.h"
 #include "export/json_write.h"
+#include "unwind/stack_tail.h"
 
 // ---------------------------------------------------------------- writing
 
@@ -173,7 +174,6 @@ static void write_aliasing(struct buf *out, const struct report_aliasing *a)
 
 static void write_stacks(struct buf *out, const struct report_event *e)
 {
-	static const char *const splices[] = { "none", "exact", "checked" };
 	json_open_object(out, "stacks");
 	json_put_u64(out, "complete", e->stacks_complete);
 	json_put_u64(out, "joined", e->stacks_joined);
@@ -185,8 +185,8 @@ static void write_stacks(struct buf *out, const struct report_event *e)
 		if (e->ends[i] > 0)
 			json_put_u64(out, unwind_end_name((enum unwind_end)i), e->ends[i]);
 	json_open_object(out, "splices");
-	for (size_t i = 1; i < 3; i++)
-		json_put_u64(out, splices[i], e->splices[i]);
+	for (unsigned i = STACK_TAIL_EXACT; i <= STACK_TAIL_CHECKED; i++)
+		json_put_u64(out, stack_tail_name(i), e->splices[i]);
 	json_close_object(out);
 	json_put_u64(out, "guessed", e->stacks_guessed);
 	json_open_object(out, "via");

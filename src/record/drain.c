@@ -255,6 +255,9 @@ static void take(void *context, const struct merge_item *item)
 	case PERF_RECORD_UNTHROTTLE:
 		take_throttle(drain, &record, item->time_ns);
 		break;
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return; // the readers' of stacks beyond the copy
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
 	case PERF_RECORD_COMM:

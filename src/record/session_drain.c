@@ -80,7 +80,7 @@ static void tails_end(struct session *session)
 	session->drain.tails = NULL;
 	tails_free(session->tails);
 	session->tails = NULL;
-	session->options.wakeup_each = false;
+	session->options.wakeup_each = session->options.context_switch = false;
 }
 
 // A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
@@ -166,7 +166,7 @@ static bool wants_tails(struct session *session)
 static bool start_tails(struct session *session)
 {
 	struct err err = { 0 };
-	session->options.wakeup_each = true;
+	session->options.wakeup_each = session->options.context_switch = true; // the readers need both
 	if (!reopen(session, &err)) {
 		decide(&session->decisions, "the events could not be opened again with a wake-up for each sample: %.150s", err.text);
 		return false;
@@ -180,7 +180,8 @@ static bool start_tails(struct session *session)
 		decide(&session->decisions, "from +%.1f s on stacks deeper than the copy are read on while the program is stopped", seconds_now(session));
 	} else {
 		session->no_tails = true;
-		session->options.wakeup_each = false; // these events keep it until they are opened again; the wake-ups find the drain thread by its timer
+		// These events keep it until they are opened again; the wake-ups find the drain thread by its timer.
+		session->options.wakeup_each = session->options.context_switch = false;
 		decide(&session->decisions, "stacks deeper than the copy stay truncated: %.150s", err.text);
 		if (!reopen(session, &err))
 			return false;
@@ -192,7 +193,7 @@ static bool stop_tails(struct session *session, double used_percent)
 {
 	struct err err = { 0 };
 	session->no_tails = true;
-	session->options.wakeup_each = false;
+	session->options.wakeup_each = session->options.context_switch = false;
 	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: the recorder used %.1f%% of one CPU (--max-cpu %g)",
 	       seconds_now(session), used_percent, session->config->max_cpu_percent);
 	return reopen(session, &err) && event_set_enable(&session->set, &err);

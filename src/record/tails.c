@@ -16,9 +16,10 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "perf/record.h"
+#include "record/still.h"
 #include "unwind/unwind.h"
 
-enum { TOPS = 4096, ENTRY_ALIGN = 64, QUEUE_BYTES_MIN = 2 << 20 };
+enum { RECORD_BYTES_MAX = 65536, TOPS = 4096, ENTRY_ALIGN = 64, QUEUE_BYTES_MIN = 2 << 20 };
 
 struct entry { // in the queue
 	uint64_t bytes;  // of the entry, multiple of ENTRY_ALIGN; the last one before the end of the block may be filler
@@ -31,6 +32,7 @@ struct reader {
 	struct ring ring;        // a view of the drain thread's: the same pages, a tail and a buffer of its own
 	struct ring *drained;
 	uint64_t seen;           // shared with ring_snapshot of the drain thread
+	uint64_t *scanned;       // 64 KiB for still_stood
 	pthread_t thread;
 	bool is_running;
 	int poll_fd;
@@ -44,7 +46,7 @@ struct reader {
 
 struct tails {
 	struct tails_config config;
-	struct record_layout *layouts; // per event
+	struct record_layout *layouts; // per event, the side-band's behind them
 	struct hash_map by_id;         // event id -> index; not changed while readers run
 	struct unwind_regs regs;
 	struct reader *readers;        // by ring
@@ -52,6 +54,7 @@ struct tails {
 	int stop_fd;
 	// Stack tops by thread, as the drain thread learns them: a slot may be another thread's, which costs a useless read or misses one.
 	_Atomic uint64_t tops[TOPS];
+	struct still still;
 };
 
 // ---------------------------------------------------------------- the queue
@@ -130,7 +133,9 @@ static void read_stack(struct reader *reader, const struct record *record, uint6
 		return;
 	}
 	count(&reader->bytes, (uint64_t)got);
-	enum stack_tail match = stack_tail_join(entry->tail.bytes, (size_t)got, sample->stack.bytes, (size_t)copied);
+	size_t ring = (size_t)(reader - reader->tails->readers);
+	bool stood = still_stood(&reader->tails->still, ring, reader->ring.tail + record->size, record, reader->scanned);
+	enum stack_tail match = stack_tail_join(entry->tail.bytes, (size_t)got, sample->stack.bytes, (size_t)copied, stood);
 	count(match == STACK_TAIL_EXACT ? &reader->exact : match == STACK_TAIL_CHECKED ? &reader->checked : &reader->refused, 1);
 	if (match == STACK_TAIL_NONE)
 		return;
@@ -165,6 +170,7 @@ static void read_ahead(struct reader *reader)
 	ring_snapshot(&reader->ring);
 	while ((header = ring_peek(&reader->ring, &broken)) != NULL) {
 		look_at(reader, header);
+		still_note(&reader->tails->still, header);
 		ring_advance(&reader->ring, header);
 		// What the drain thread does with the record comes after what was read of it.
 		__atomic_store_n(&reader->seen, reader->ring.tail, __ATOMIC_RELEASE);
@@ -200,7 +206,8 @@ static bool start_reader(struct tails *tails, size_t i, size_t capacity, struct 
 	struct reader *reader = &tails->readers[i];
 	struct ring *ring = &tails->config.set->rings.data[i];
 	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .poll_fd = ring->fd, .capacity = capacity, .seen = ring->tail };
-	reader->ring.wrapped = mem_alloc(65536);
+	reader->ring.wrapped = mem_alloc(RECORD_BYTES_MAX);
+	reader->scanned = mem_alloc(RECORD_BYTES_MAX);
 	reader->ring.seen = NULL;
 	// Touched now: fresh pages would cost more than what is copied into them.
 	void *block = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -241,6 +248,15 @@ bool tails_start(struct tails **out, const struct tails_config *config, struct e
 	tails->layouts = mem_zero(set->events.count + 1, sizeof(*tails->layouts));
 	for (size_t e = 0; e < set->events.count; e++)
 		record_layout_init(&tails->layouts[e], &set->events.data[e].attr, false);
+	record_layout_init(&tails->layouts[set->events.count], &set->sideband_attr, false);
+	tails->still.layout = &tails->layouts[set->events.count];
+	tails->still.count = tails->count;
+	tails->still.rings = mem_zero(tails->count + 1, sizeof(*tails->still.rings));
+	for (size_t i = 0; i < tails->count; i++) {
+		tails->still.rings[i] = (struct still_ring){ .ring = set->rings.data[i], .seen = &tails->readers[i].seen };
+		tails->still.rings[i].ring.seen = NULL;
+		tails->readers[i].seen = set->rings.data[i].tail;
+	}
 	for (size_t i = 0; i < set->fds.count; i++)
 		if (set->fds.data[i].event != EVENT_SIDEBAND)
 			hash_map_put(&tails->by_id, set->fds.data[i].id, set->fds.data[i].event, NULL);
@@ -285,10 +301,12 @@ void tails_free(struct tails *tails)
 		if (tails->readers[i].block != NULL)
 			munmap(tails->readers[i].block, tails->readers[i].capacity);
 		free(tails->readers[i].ring.wrapped);
+		free(tails->readers[i].scanned);
 	}
 	if (tails->stop_fd >= 0)
 		close(tails->stop_fd);
 	hash_map_release(&tails->by_id);
+	free(tails->still.rings);
 	free(tails->layouts);
 	free(tails->readers);
 	free(tails);
