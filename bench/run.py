@@ -368,7 +368,7 @@ def reading_curve(_):
 
 
 # What the report does beyond counting: blocks of time and visits while it counts, intervals and ranks of rows, loss, aliasing, verdict.
-STATISTICS = {"flush_block", "common_block", "block_of", "count_move", "apply_move", "count_start", "count_visits", "count_ends", "build_rows"}
+STATISTICS = {"flush_block", "common_block", "block_of", "tally_count_moves", "tally_settle_moves", "count_start", "count_visits", "count_ends", "build_rows"}
 
 
 def statistics(_):

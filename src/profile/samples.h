@@ -39,6 +39,7 @@ struct sample_block; // packed
 struct samples {
 	size_t count;
 	bool weights_differ; // false: all samples weigh the same
+	bool is_out_of_order; // perhaps; false: they are in the order of time
 	size_t most_bytes;   // of columns in memory, before they are set down; 0: SAMPLES_BYTES_MOST
 	VEC(struct sample_context) contexts; // each was a row's when it was added
 	// private
@@ -48,7 +49,7 @@ struct samples {
 	struct sample_point *open;          // SAMPLES_A_BLOCK, the last count % SAMPLES_A_BLOCK of all; NULL: none yet
 	struct intern context_ids;
 	uint32_t near[SAMPLE_CONTEXTS_NEAR]; // contexts seen lately, + 1, by thread and the like
-	bool has_ids, is_out_of_order;
+	bool has_ids;
 	uint64_t newest_ns, a_weight; // of the sample added last
 };
 

@@ -64,6 +64,7 @@ static uint32_t entry_of(struct tally *t, const struct profile_line *line, const
 		if (dso != PROFILE_NONE)
 			e.dso_name = p->dsos.data[dso].short_name;
 		vec_push(&t->entries, e);
+		vec_push(&t->row_of_entry, 0);
 	}
 	if (f != NULL && f->aliases != 0 && (t->keys & 1 << KEY_SYMBOL) != 0)
 		t->entries.data[id].aliases = f->aliases;
@@ -97,8 +98,12 @@ static uint32_t context_of(struct tally *t, const struct sample_context *sample)
 
 static uint32_t row_of(struct tally *t, uint32_t entry, uint32_t context)
 {
+	uint32_t *last = &t->row_of_entry.data[entry];
+	if (*last != 0 && t->rows.data[*last - 1].context == context)
+		return *last - 1;
 	bool is_new;
 	uint32_t id = *hash_map_put(&t->row_ids, (uint64_t)entry << 32 | context, (uint32_t)t->rows.count, &is_new);
+	*last = id + 1;
 	if (is_new) {
 		struct tally_row *row = vec_add(&t->rows);
 		row->entry = entry;
@@ -106,33 +111,22 @@ static uint32_t row_of(struct tally *t, uint32_t entry, uint32_t context)
 		vec_push(&t->row_self, 0);
 		vec_push(&t->row_total, 0);
 		vec_push(&t->stamps, 0);
+		vec_push(&t->row_stays, 0);
 	}
 	return id;
 }
 
 // ---------------------------------------------------------------- the rows of a stack, each once
 
-// The first one is self's.
-static void add_member(struct tally *t, struct tally_set *set, uint32_t entry, uint32_t context)
-{
-	uint32_t row = row_of(t, entry, context);
-	if (t->stamps.data[row] == t->stamp)
-		return;
-	t->stamps.data[row] = t->stamp;
-	vec_push(&t->members, row);
-	if (set->count++ == 0)
-		set->self_row = row;
-}
-
-static void add_leaf(struct tally *t, struct tally_set *set, uint32_t stack, uint32_t context)
+static void add_leaf(struct tally *t, uint32_t stack, uint32_t context)
 {
 	const struct profile *p = t->profile;
 	const struct profile_frame *frame = stack != PROFILE_NONE ? &p->frames.data[p->nodes.data[stack].frame] : NULL;
 	const struct profile_line *lines = frame != NULL && frame->line_count > 0 ? &p->chains.data[frame->first_line] : NULL;
-	add_member(t, set, entry_of(t, lines != NULL ? &lines[frame->line_count - 1] : NULL, lines, frame), context);
+	vec_push(&t->path, row_of(t, entry_of(t, lines != NULL ? &lines[frame->line_count - 1] : NULL, lines, frame), context));
 }
 
-static void next_stamp(struct tally *t)
+void tally_next_stamp(struct tally *t)
 {
 	if (++t->stamp == 0) { // 2^32 sets later
 		memset(t->stamps.data, 0, t->stamps.count * sizeof(*t->stamps.data));
@@ -148,25 +142,44 @@ static bool is_resolved(const struct profile *p, uint32_t stack)
 	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
 }
 
-static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
+// The first row of the path is self's.
+static void find_path(struct tally *t, uint32_t stack, uint32_t context)
 {
 	const struct profile *p = t->profile;
-	struct tally_set set = { .first = (uint32_t)t->members.count, .stack = stack, .context = context, .is_resolved = is_resolved(p, stack),
-		.vias = vias_of_stack(&t->vias, p, stack) };
-	next_stamp(t);
-	add_leaf(t, &set, stack, context);
+	vec_clear(&t->path);
+	add_leaf(t, stack, context);
 	bool all_alike = (t->keys & KEYS_OF_CODE) == 0; // every frame is the same row
 	for (uint32_t node = stack; node != PROFILE_NONE && !all_alike; node = p->nodes.data[node].parent) {
 		const struct profile_frame *frame = &p->frames.data[p->nodes.data[node].frame];
 		if (frame->line_count == 0)
-			add_member(t, &set, entry_of(t, NULL, NULL, frame), context);
+			vec_push(&t->path, row_of(t, entry_of(t, NULL, NULL, frame), context));
 		else if (!t->inlines) // the function that has the code
-			add_member(t, &set, entry_of_line(t, frame->first_line + frame->line_count - 1, frame), context);
+			vec_push(&t->path, row_of(t, entry_of_line(t, frame->first_line + frame->line_count - 1, frame), context));
 		else
 			for (uint32_t i = 0; i < frame->line_count; i++)
-				add_member(t, &set, entry_of_line(t, frame->first_line + i, frame), context);
+				vec_push(&t->path, row_of(t, entry_of_line(t, frame->first_line + i, frame), context));
 	}
+}
+
+static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
+{
+	find_path(t, stack, context);
+	struct tally_set set = { .first = (uint32_t)t->members.count, .context = context, .self_row = t->path.data[0] };
+	tally_next_stamp(t);
+	vec_reserve(&t->members, t->path.count);
+	vec_reserve(&t->stays, t->path.count);
+	for (size_t i = t->path.count; i-- > 0;) {
+		uint32_t row = t->path.data[i];
+		if (t->stamps.data[row] == t->stamp)
+			continue;
+		t->stamps.data[row] = t->stamp;
+		t->members.data[t->members.count++] = row;
+		t->stays.data[t->stays.count++] = 0;
+	}
+	set.count = (uint32_t)t->members.count - set.first;
 	vec_push(&t->sets, set);
+	vec_push(&t->set_notes, (struct tally_set_notes){ .is_resolved = is_resolved(t->profile, stack),
+		.vias = vias_of_stack(&t->vias, t->profile, stack) });
 	return (uint32_t)t->sets.count - 1;
 }
 
@@ -206,6 +219,7 @@ static void flush_block(struct tally *t, size_t block)
 		uint32_t id = t->touched_sets.data[i];
 		struct tally_set *set = &t->sets.data[id];
 		double weight = set->block;
+		set->weight += weight;
 		set->block = 0;
 		t->row_self.data[set->self_row] += weight;
 		for (uint32_t m = 0; m < set->count; m++) {
@@ -241,40 +255,6 @@ static uint32_t thread_of(struct tally *t, const struct sample_context *sample, 
 	return index;
 }
 
-// Runs begin in the rows of `to` that are none of `from`.
-static void apply_move(struct tally *t, const struct tally_move *move)
-{
-	const struct tally_set *before = &t->sets.data[move->from], *set = &t->sets.data[move->to];
-	next_stamp(t);
-	for (uint32_t m = 0; m < before->count; m++)
-		t->stamps.data[t->members.data[before->first + m]] = t->stamp;
-	if (before->self_row != set->self_row)
-		t->rows.data[set->self_row].self.runs += move->count;
-	for (uint32_t m = 0; m < set->count; m++) {
-		uint32_t row = t->members.data[set->first + m];
-		if (t->stamps.data[row] != t->stamp)
-			t->rows.data[row].total.runs += move->count;
-	}
-}
-
-// Among the few places that the move may have, the least used gives way.
-static void count_move(struct tally *t, uint32_t from, uint32_t to)
-{
-	enum { WAYS = 4 };
-	uint64_t mixed = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u;
-	struct tally_move *moves = &t->moves[(mixed >> 32) % (TALLY_MOVES / WAYS) * WAYS], *least = moves;
-	for (struct tally_move *move = moves; move < moves + WAYS; move++) {
-		if (move->from == from && move->to == to && move->count > 0) {
-			move->count++;
-			return;
-		}
-		least = move->count < least->count ? move : least;
-	}
-	if (least->count > 0)
-		apply_move(t, least);
-	*least = (struct tally_move){ from, to, 1 };
-}
-
 static void count_start(struct tally *t, const struct tally_set *set)
 {
 	t->rows.data[set->self_row].self.runs++;
@@ -286,23 +266,23 @@ static void count_start(struct tally *t, const struct tally_set *set)
 	}
 }
 
-// A run begins where the thread's sample before was not inside.
-static void count_visits(struct tally *t, struct tally_context_sum *sum, const struct sample_context *sample, uint32_t id)
+// A run begins where the thread's sample before was not inside. Returns how many moves that makes: none, or the one put into `move`.
+static inline size_t count_visits(struct tally *t, struct tally_context_sum *sum, const struct sample_point *point, uint32_t id,
+                                  struct tally_move *move)
 {
 	if (sum->thread == 0) {
 		bool is_new;
-		sum->thread = thread_of(t, sample, &is_new) + 1;
+		sum->thread = thread_of(t, &t->profile->samples.contexts.data[point->context], &is_new) + 1;
 		if (is_new) {
 			count_start(t, &t->sets.data[id]);
 			t->thread_states.data[sum->thread - 1] = id;
-			return;
+			return 0;
 		}
 	}
 	uint32_t *last = &t->thread_states.data[sum->thread - 1];
-	if (*last == id)
-		return;
-	count_move(t, *last, id);
+	*move = (struct tally_move){ *last, id };
 	*last = id;
+	return move->from != id;
 }
 
 static void count_ends(struct tally *t)
@@ -322,12 +302,11 @@ double tally_weight(const struct tally *t, uint64_t weight)
 	return t->is_weighted || t->counts_by_weight ? (double)weight : 1;
 }
 
-static void count_sample(struct tally *t, const struct sample_point *point, size_t block)
+static inline void count_sample(struct tally *t, const struct sample_point *point, uint32_t id, size_t block)
 {
 	struct tally_context_sum *sum = &t->context_sums[point->context];
 	double weight = tally_weight(t, point->weight);
 	uint64_t count = t->counts_by_weight ? point->weight : 1;
-	uint32_t id = set_of(t, point->stack, sum->context);
 	struct tally_set *set = &t->sets.data[id];
 	if (set->block == 0 && weight > 0)
 		vec_push(&t->touched_sets, id);
@@ -335,17 +314,14 @@ static void count_sample(struct tally *t, const struct sample_point *point, size
 	set->samples += count;
 	if (sum->is_kernel)
 		set->kernel += weight;
-	else
-		set->user += weight;
 	if (sum->is_second)
-		set->second_comb += count;
+		t->set_notes.data[id].second_comb += count;
 	if (sum->is_cut)
 		set->cut += weight;
 	sum->count += count;
 	sum->weight += weight;
 	t->n[block] += weight;
 	t->weight_squares += weight * weight;
-	count_visits(t, sum, &t->profile->samples.contexts.data[point->context], id);
 }
 
 // What was counted by set and by context.
@@ -353,16 +329,18 @@ static void add_sets(struct tally *t)
 {
 	for (size_t i = 0; i < t->sets.count; i++) {
 		const struct tally_set *set = &t->sets.data[i];
+		const struct tally_set_notes *notes = &t->set_notes.data[i];
 		struct tally_row *self = &t->rows.data[set->self_row];
+		double user = set->weight - set->kernel;
 		self->samples += set->samples;
-		self->second_comb += set->second_comb;
+		self->second_comb += notes->second_comb;
 		self->kernel += set->kernel;
-		self->user += set->user;
-		*(set->is_resolved ? &t->kernel : &t->unresolved) += set->kernel;
-		*(set->is_resolved ? &t->user : &t->unresolved) += set->user;
-		t->stacks_guessed += (set->vias & VIAS_GUESSED) != 0 ? set->samples : 0;
+		self->user += user;
+		*(notes->is_resolved ? &t->kernel : &t->unresolved) += set->kernel;
+		*(notes->is_resolved ? &t->user : &t->unresolved) += user;
+		t->stacks_guessed += (notes->vias & VIAS_GUESSED) != 0 ? set->samples : 0;
 		for (unsigned via = 0; via < VIA_COUNT; via++)
-			t->stacks_by_via[via] += (set->vias >> via & 1) != 0 ? set->samples : 0;
+			t->stacks_by_via[via] += (notes->vias >> via & 1) != 0 ? set->samples : 0;
 		for (uint32_t m = 0; m < set->count; m++)
 			t->rows.data[t->members.data[set->first + m]].cut += set->cut;
 	}
@@ -417,7 +395,6 @@ static void start(struct tally *t, const struct report_filter *filter)
 	memset(t->entry_of_line.data, 0, t->entry_of_line.capacity * sizeof(uint32_t));
 	vec_reserve(&t->set_of_stack, t->profile->nodes.count + 1);
 	memset(t->set_of_stack.data, 0, t->set_of_stack.capacity * sizeof(uint32_t));
-	t->moves = mem_zero(TALLY_MOVES, sizeof(*t->moves));
 	t->context_sums = mem_zero(samples->contexts.count + 1, sizeof(*t->context_sums));
 	for (size_t i = 0; i < samples->contexts.count; i++) {
 		const struct sample_context *c = &samples->contexts.data[i];
@@ -432,40 +409,52 @@ static void start(struct tally *t, const struct report_filter *filter)
 // The block that all of the points are in; TALLY_BLOCKS: not all in one.
 static size_t common_block(const struct tally *t, const struct sample_point *points, size_t count)
 {
-	uint64_t first_ns = UINT64_MAX, last_ns = 0;
+	size_t block = block_of(t, points[0].time_ns);
+	return !t->profile->samples.is_out_of_order && block == block_of(t, points[count - 1].time_ns) ? block : TALLY_BLOCKS;
+}
+
+// Leaves those of the points that count, and names their sets. Their memory is asked for all at once.
+static size_t keep_points(struct tally *t, const struct report_filter *filter, struct sample_point *points, uint32_t *ids, size_t count)
+{
+	bool any_time = filter->from_ns == 0 && filter->to_ns == 0;
+	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
-		first_ns = points[i].time_ns < first_ns ? points[i].time_ns : first_ns;
-		last_ns = points[i].time_ns > last_ns ? points[i].time_ns : last_ns;
+		const struct sample_point *point = &points[i];
+		const struct tally_context_sum *sum = &t->context_sums[point->context];
+		if (!sum->is_kept || (!any_time && !filter_keeps_time(filter, point->time_ns)))
+			continue;
+		if (sum->is_idle) {
+			t->idle_samples++;
+			t->idle_weight += (double)point->weight;
+			if (!t->idle)
+				continue;
+		}
+		ids[kept] = set_of(t, point->stack, sum->context);
+		__builtin_prefetch(&t->sets.data[ids[kept]], 1);
+		points[kept++] = *point;
 	}
-	size_t block = block_of(t, first_ns);
-	return block == block_of(t, last_ns) ? block : TALLY_BLOCKS;
+	return kept;
 }
 
 static void count_samples(struct tally *t, const struct report_filter *filter)
 {
 	struct sample_point points[POINTS];
+	struct tally_move moves[POINTS + 1];
+	uint32_t ids[POINTS];
 	size_t block = 0;
-	bool any_time = filter->from_ns == 0 && filter->to_ns == 0;
 	for (size_t at = 0, count; (count = samples_points(&t->profile->samples, at, points, POINTS)) > 0; at += count) {
-		size_t common = common_block(t, points, count);
-		for (size_t i = 0; i < count; i++) {
-			const struct sample_point *point = &points[i];
-			const struct tally_context_sum *sum = &t->context_sums[point->context];
-			if (!sum->is_kept || (!any_time && !filter_keeps_time(filter, point->time_ns)))
-				continue;
-			if (sum->is_idle) {
-				t->idle_samples++;
-				t->idle_weight += (double)point->weight;
-				if (!t->idle)
-					continue;
-			}
-			size_t now = common < TALLY_BLOCKS ? common : block_of(t, point->time_ns);
+		size_t kept = keep_points(t, filter, points, ids, count), moved = 0;
+		size_t common = kept > 0 ? common_block(t, points, kept) : 0;
+		for (size_t i = 0; i < kept; i++) {
+			size_t now = common < TALLY_BLOCKS ? common : block_of(t, points[i].time_ns);
 			if (now != block) {
 				flush_block(t, block);
 				block = now;
 			}
-			count_sample(t, point, now);
+			count_sample(t, &points[i], ids[i], now);
+			moved += count_visits(t, &t->context_sums[points[i].context], &points[i], ids[i], &moves[moved]);
 		}
+		tally_count_moves(t, moves, moved);
 	}
 	flush_block(t, block);
 }
@@ -479,9 +468,7 @@ void tally_build(struct tally *tally, const struct profile *profile, uint32_t ev
 		tally->keys |= 1u << options->keys.data[i];
 	start(tally, &options->filter);
 	count_samples(tally, &options->filter);
-	for (size_t i = 0; i < TALLY_MOVES; i++)
-		if (tally->moves[i].count > 0)
-			apply_move(tally, &tally->moves[i]);
+	tally_settle_moves(tally);
 	add_sets(tally);
 	add_contexts(tally);
 	count_ends(tally);
@@ -497,6 +484,7 @@ void tally_release(struct tally *t)
 	intern_release(&t->entry_ids);
 	intern_release(&t->context_ids);
 	vec_release(&t->entry_of_line);
+	vec_release(&t->row_of_entry);
 	hash_map_release(&t->row_ids);
 	hash_map_release(&t->set_ids);
 	hash_map_release(&t->thread_ids);
@@ -504,10 +492,13 @@ void tally_release(struct tally *t)
 	vec_release(&t->set_of_stack);
 	vias_release(&t->vias);
 	vec_release(&t->sets);
+	vec_release(&t->set_notes);
 	vec_release(&t->members);
+	vec_release(&t->stays);
+	vec_release(&t->row_stays);
+	vec_release(&t->path);
 	vec_release(&t->thread_states);
 	free(t->context_sums);
-	free(t->moves);
 	vec_release(&t->row_self);
 	vec_release(&t->row_total);
 	vec_release(&t->touched_sets);

@@ -45,19 +45,24 @@ struct tally_row {
 // Rows have no cell for blocks without them. A (row, block) may occur more than once when samples are not in the order of time.
 struct tally_cell { uint32_t row, block; double self, total; };
 
-// The distinct rows of a stack in a context, into `members`; and what its samples come to, which goes to the rows at the end.
+// The distinct rows of a stack in a context, root first, into `members`; and what its samples come to, which goes to the rows at the end.
+// A cache line: every sample touches one.
 struct tally_set {
 	uint32_t first, count, self_row;
-	uint32_t stack, context;
+	uint32_t context;
+	uint64_t samples;
+	double block;            // weight in the block of time at hand,
+	double weight;           // and in those before
+	double kernel, cut;      // of all of it
+	uint32_t entries, self_entries; // how often a thread came to it from another set, from one with another self_row; since the last settling
+};
+struct tally_set_notes { // of the set of the same number
+	uint64_t second_comb;
 	bool is_resolved;        // its innermost place has a name; that does not depend on the keys
 	uint8_t vias;            // 1 << enum frame_via: how its frames were found
-	uint64_t samples, second_comb;
-	double block;            // weight in the block of time at hand
-	double user, kernel, cut;
 };
-// How often a thread went from one set to another between two samples.
-struct tally_move { uint32_t from, to; uint64_t count; };
-enum { TALLY_MOVES = 1 << 14 };
+// Between two samples a thread went from one set to another.
+struct tally_move { uint32_t from, to; };
 
 struct tally_context_sum;
 
@@ -90,14 +95,19 @@ struct tally {
 	// private
 	struct intern entry_ids, context_ids;
 	VEC(uint32_t) entry_of_line; // by index into profile->chains; + 1, 0: not yet
+	VEC(uint32_t) row_of_entry;   // + 1, the last one of the entry; 0: none yet
 	struct hash_map row_ids, set_ids, thread_ids, process_ids;
 	VEC(uint32_t) set_of_stack;   // + 1, the last one of the stack; 0: none yet
 	struct vias vias;
 	VEC(struct tally_set) sets;
+	VEC(struct tally_set_notes) set_notes;
 	VEC(uint32_t) members;
+	VEC(uint32_t) stays;         // by member: moves to its set that stay in it and those before it, and leave the one behind it (visits.c)
+	VEC(uint64_t) row_stays;     // by row: moves that stay in it besides
+	uint64_t unsettled;          // moves, since the last settling
+	VEC(uint32_t) path;          // the rows of a stack, leaf first, as often as they are on it
 	VEC(uint32_t) thread_states; // the set of each thread's last sample
 	struct tally_context_sum *context_sums; // by context of the samples
-	struct tally_move *moves;    // TALLY_MOVES, by a hash: those of which there are many are worked out once
 	VEC(double) row_self, row_total;
 	VEC(uint32_t) touched_sets, touched_rows, stamps;
 	uint32_t stamp;
@@ -112,6 +122,10 @@ void tally_build(struct tally *tally, const struct profile *profile, uint32_t ev
 double tally_weight(const struct tally *tally, uint64_t weight); // what a sample of that weight counts
 const struct tally_set *tally_rows_of(struct tally *tally, const struct sample_point *point); // of a sample that was counted
 void tally_release(struct tally *tally);
+// visits.c: what `count` moves between sets add to the visits of rows, and then, at the end or before a counter is full, to the rows themselves.
+void tally_count_moves(struct tally *tally, const struct tally_move *moves, size_t count);
+void tally_settle_moves(struct tally *tally);
+void tally_next_stamp(struct tally *tally);
 // Groups the cells by row, once; then the row's weights in each block can be asked for (arrays of TALLY_BLOCKS).
 void tally_sort_cells(struct tally *tally);
 void tally_blocks(const struct tally *tally, uint32_t row, double *self, double *total);

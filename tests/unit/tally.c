@@ -137,6 +137,27 @@ static void test_weights(void)
 	profile_release(&p);
 }
 
+// Before a counter of moves can be full, all are settled: to and fro between two sets, as often before as after.
+static void test_full_counters(struct tally *t)
+{
+	const struct tally_move moves[] = { { 0, 1 }, { 1, 0 } };
+	uint64_t before = 0, once = 0, twice = 0;
+	for (size_t i = 0; i < t->rows.count; i++)
+		before += (i + 1) * t->rows.data[i].total.runs;
+	tally_count_moves(t, moves, 2);
+	tally_settle_moves(t);
+	for (size_t i = 0; i < t->rows.count; i++)
+		once += (i + 1) * t->rows.data[i].total.runs;
+	tally_count_moves(t, moves, 2);
+	t->unsettled = UINT32_MAX - 1;
+	tally_count_moves(t, moves, 2);
+	ok(t->unsettled == 2, "full counters are settled");
+	tally_settle_moves(t);
+	for (size_t i = 0; i < t->rows.count; i++)
+		twice += (i + 1) * t->rows.data[i].total.runs;
+	ok(once > before && twice - once == 2 * (once - before), "and none of the moves is lost");
+}
+
 // A naive count of many random stacks.
 static void test_random(void)
 {
@@ -158,7 +179,8 @@ static void test_random(void)
 		int leaf = -1, thread;
 		state = state * 6364136223846793005u + 1442695040888963407u;
 		thread = (int)(state >> 60) % THREADS;
-		for (int depth = 0; depth < 4; depth++) {
+		int deepest = (state >> 40) % 4 != 0 ? 4 : 1 + (int)((state >> 42) % 24); // some have much that the one before has not, and recursion
+		for (int depth = 0; depth < deepest; depth++) {
 			state = state * 6364136223846793005u + 1442695040888963407u;
 			leaf = (int)((state >> 33) % (depth < 3 ? 6 : FUNCTIONS));
 			on[leaf] = true;
@@ -187,6 +209,7 @@ static void test_random(void)
 			|| row->self.runs != self_runs[i] || row->samples != self[i];
 	}
 	is_u64((unsigned)wrong, 0, "30 functions, 20,000 random stacks, 5 threads: every count as by hand");
+	test_full_counters(&t);
 	tally_release(&t);
 	profile_release(&p);
 }
