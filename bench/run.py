@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make bench: ours beside each peer that is installed, in one run; writes bench/results.md and bench/results.json.
 
-    bench/run.py [--long] [--only SECTION,…] [--keep]
+    bench/run.py [--long] [--only SECTION,…] [--rows TEXT] [--keep]
 
 Sections: unwind, replay, rules, symbols, record, fold, report, samples, reading, statistics, threads, frames, images. Figures are CPU time (user + system) of the one process
 that is measured, the least of a few runs, and peak memory. --long takes up to ten minutes and goes to 10,000 threads and 1,000 images.
@@ -13,20 +13,19 @@ import json
 import os
 import re
 import shutil
-import signal
-import struct
 import subprocess
 import sys
 import time
 
 import inputs
+import recorders
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "../build")))
 OURS = os.path.join(BUILD, "perfsample")
 WORK = os.path.join(BUILD, "bench/work")
 HAS_PERF = shutil.which("perf") is not None
-results = {"sections": {}}
+results, chosen = {"sections": {}}, {"rows": ""}
 
 
 def at(name):
@@ -58,112 +57,37 @@ def least_wall(argv, times=5):
     return min(taken)
 
 
-def records(path):
-    """(samples, lost) of a perf.data file, from its records. In pieces: a child's peak memory begins with what its parent had at the fork."""
-    with open(path, "rb") as file:
-        at_, size = struct.unpack_from("<QQ", file.read(104), 40)
-        left, piece, samples, lost = size, b"", 0, 0
-        file.seek(at_)
-        while left > 0 or len(piece) >= 8:
-            piece += file.read(min(left, 1 << 20))
-            left = max(0, left - (1 << 20))
-            i = 0
-            while i + 8 <= len(piece):
-                kind, _, length = struct.unpack_from("<IHH", piece, i)
-                if length < 8:
-                    return samples, lost
-                if i + length > len(piece):
-                    break
-                samples += kind == 9
-                if kind == 2:
-                    lost += struct.unpack_from("<Q", piece, i + 16)[0]
-                if kind == 13:
-                    lost += struct.unpack_from("<Q", piece, i + 8)[0]
-                i += length
-            if i == 0 and left == 0:
-                break
-            piece = piece[i:]
-    return samples, lost
-
-
-def held(argv):
-    """A command that waits before its exec until it is let go."""
-    child = subprocess.Popen(["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"] + [str(a) for a in argv], stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
-    while open(f"/proc/{child.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
-        time.sleep(0.005)
-    return child
-
-
-def wait_for_events(pid):
-    """Until the process has its events open, and a moment more."""
-    for _ in range(200):
-        try:
-            if any("perf_event" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")):
-                break
-        except OSError:
-            pass
-        time.sleep(0.02)
-    time.sleep(0.3)
-
-
-def record(recorder, command):
-    """Attaches, lets the command run, and waits for both: (recorder's CPU, its peak MB, the command's CPU)."""
-    target = held(command)
-    child = subprocess.Popen([str(a) for a in recorder] + ["-p", str(target.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for_events(child.pid)
-    os.kill(target.pid, signal.SIGCONT)
-    _, _, work = os.wait4(target.pid, 0)
-    for _ in range(100):
-        pid, _, usage = os.wait4(child.pid, os.WNOHANG)
-        if pid != 0:
-            break
-        time.sleep(0.02)
-    else:
-        os.kill(child.pid, signal.SIGINT)
-        _, _, usage = os.wait4(child.pid, 0)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, work.ru_utime + work.ru_stime
-
-
-def record_row(name, command, hz, copy):
+def record_row(name, target, hz, copy, short=recorders.SHORT, long=recorders.LONG):
     """One line of figures: ours and, where there is perf, perf's."""
     row = {"what": name, "hz": hz, "copy_bytes": copy}
     how = ["-F", hz, "--call-graph", f"dwarf,{copy}", "-e", "cpu-clock"]
     ours, theirs, summary = at("ours.data"), at("perf.data"), at("summary.json")
-    for path in (ours, theirs, summary):
-        if os.path.exists(path):
-            os.unlink(path)
-    cpu, mb, work = record([OURS, "record", "-q", "--no-symbols", "--summary", summary, "-o", ours] + how, command)
+    found = recorders.costs([OURS, "record", "-q", "--no-symbols", "--summary", summary, "-o", ours] + how, ours, target, 2, short, long)
     got = json.load(open(summary))
-    counts = got["events"][0]["samples"]
-    stacks = got["stacks"]
-    all_stacks = max(1, sum(stacks.values()))
-    row["ours"] = {
-        "samples": counts["taken"], "lost": counts["lost"] + counts["dropped"], "us_per_sample": 1e6 * cpu / max(1, counts["taken"]),
-        "taken_share": counts["taken"] / max(1, counts["taken"] + counts["lost"] + counts["dropped"]), "peak_mb": mb,
-        "file_mb_per_cpu_second": os.path.getsize(ours) / 1e6 / max(work, 1e-3),
-        "complete_share": (stacks.get("complete", 0) + stacks.get("joined", 0)) / all_stacks,
+    counts, stacks = got["events"][0]["samples"], got["stacks"]
+    row["ours"] = found | {
+        "samples": counts["taken"], "lost": counts["lost"] + counts["dropped"],
+        "taken_share": counts["taken"] / max(1, counts["taken"] + counts["lost"] + counts["dropped"]),
+        "file_mb_per_cpu_second": found["file_mb"] * hz / max(1, counts["expected"]),
+        "complete_share": (stacks.get("complete", 0) + stacks.get("joined", 0)) / max(1, sum(stacks.values())),
     }
     if HAS_PERF:
-        for _ in range(2): # once more where perf began too late
-            cpu, mb, work = record(["perf", "record", "-q", "-B", "-o", theirs] + how, command)
-            samples, lost = records(theirs)
-            if samples + lost > 0.05 * work * hz:
-                break
-        row["perf"] = {"samples": samples, "lost": lost, "us_per_sample": 1e6 * cpu / max(1, samples), "taken_share": samples / max(1, samples + lost),
-                       "peak_mb": mb, "file_mb_per_cpu_second": os.path.getsize(theirs) / 1e6 / max(work, 1e-3)}
-        row["ratio"] = row["perf"]["us_per_sample"] / max(row["ours"]["us_per_sample"], 1e-6)
+        found = recorders.costs(["perf", "record", "-q", "-B", "-k", "CLOCK_MONOTONIC", "-o", theirs] + how, theirs, target, 1, short, long)
+        all_of_them = max(1, found["samples"] + found["lost"])
+        row["perf"] = found | {"taken_share": found["samples"] / all_of_them, "file_mb_per_cpu_second": found["file_mb"] * hz / all_of_them}
+        row["ratio"] = row["perf"]["steady_us"] / max(row["ours"]["steady_us"], 1e-6)
     return row
 
 
 RECORD_COLUMNS = [
     ("what", lambda r: r["what"]), ("Hz", lambda r: r["hz"]), ("copy", lambda r: f"{r['copy_bytes'] / 1024:.0f} KiB"),
-    ("ours µs/sample", lambda r: f"{r['ours']['us_per_sample']:.1f}"), ("perf", lambda r: peer(r, "us_per_sample", ".1f")),
+    ("short run, µs/sample", lambda r: f"{r['ours']['short_us']:.1f}"), ("perf", lambda r: peer(r, "short_us", ".1f")),
+    ("steady, µs/sample", lambda r: f"{r['ours']['steady_us']:.1f}"), ("perf ", lambda r: peer(r, "steady_us", ".1f")),
     ("perf / ours", lambda r: f"{r['ratio']:.1f}" if "ratio" in r else "-"),
     ("samples", lambda r: r["ours"]["samples"]), ("kept", lambda r: f"{r['ours']['taken_share']:.4f}"),
     ("perf kept", lambda r: peer(r, "taken_share", ".4f")), ("whole stacks", lambda r: f"{100 * r['ours']['complete_share']:.1f}%"),
-    ("MB per CPU s", lambda r: f"{r['ours']['file_mb_per_cpu_second']:.2f}"), ("perf ", lambda r: peer(r, "file_mb_per_cpu_second", ".1f")),
-    ("peak MB", lambda r: f"{r['ours']['peak_mb']:.0f}"), ("perf  ", lambda r: peer(r, "peak_mb", ".0f")),
+    ("MB per CPU s", lambda r: f"{r['ours']['file_mb_per_cpu_second']:.2f}"), ("perf", lambda r: peer(r, "file_mb_per_cpu_second", ".1f")),
+    ("peak MB", lambda r: f"{r['ours']['peak_mb']:.0f}"), ("perf", lambda r: peer(r, "peak_mb", ".0f")), ("others' CPU", lambda r: f"{100 * r['others_share']:.1f}%"),
 ]
 
 
@@ -171,8 +95,26 @@ def peer(row, key, form):
     return format(row["perf"][key], form) if "perf" in row else "-"
 
 
-def busy(threads, frames, seconds, *images):
-    return [os.path.join(BUILD, "bench/busy"), threads, frames, seconds, *images]
+def busy(threads, frames, *images):
+    """Both CPUs' worth for a while longer than a recorder stays."""
+    return lambda seconds: recorders.command([os.path.join(BUILD, "bench/busy"), threads, frames, (seconds + 2) * min(threads, os.cpu_count()), *images])
+
+
+def record_rows(section, plans, more=lambda row: {}):
+    """A row for each plan; with --rows those that have its text in their names are measured, the others stay as they were."""
+    before = {(r["what"], r["hz"], r["copy_bytes"]): r for r in results["sections"].get(section, {}).get("rows", []) if "others_share" in r}
+    rows = []
+    for plan in plans:
+        name, _, hz, copy = plan[:4]
+        row = before.get((name, hz, copy))
+        if chosen["rows"] in f"{name} {hz} {copy // 1000}K":
+            others = recorders.Others()
+            row = record_row(*plan) | {"others_share": others.share()}
+            row |= more(row)
+            print(f"  {name}, {hz} Hz, {copy} bytes: {row['ours']['short_us']:.1f} {row['ours']['steady_us']:.1f}", flush=True)
+        if row is not None:
+            rows.append(row)
+    return rows, RECORD_COLUMNS
 
 
 # ---------------------------------------------------------------- sections
@@ -268,16 +210,15 @@ def symbols(_):
     return rows, [("who", lambda r: r["who"]), ("µs/address", lambda r: f"{r['us_per_address']:.2f}")]
 
 
-def record_section(long):
-    c = inputs.big_c(at("big.c"))
-    gcc = ["gcc", "-O2", "-c", c, "-o", at("big.o")]
-    plans = [("200 threads", busy(200, 20, 3), 999, 8192), ("200 threads", busy(200, 20, 3), 3999, 8192), ("200 threads", busy(200, 20, 3), 999, 65528),
-             ("gcc -O2", gcc, 999, 8192), ("gcc -O2", gcc, 999, 65528)]
-    if shutil.which("clang++"):
-        plans.append(("clang++ -O2", ["clang++", "-O2", "-c", inputs.templates_cc(at("t.cc")), "-o", at("t.o")], 999, 65528))
-    if long:
-        plans = [(n, c_, f, s) for n, c_, f, s in plans for _ in range(2)]
-    return [record_row(*plan) for plan in plans], RECORD_COLUMNS
+def record_section(_):
+    gcc = recorders.again_and_again(["gcc", "-O2", "-c", inputs.big_c(at("big.c")), "-o", at("big.o")])
+    clang = recorders.again_and_again(["clang++", "-O2", "-c", inputs.templates_cc(at("t.cc")), "-o", at("t.o")])
+    plans = [("200 threads", busy(200, 20), 999, 8192), ("200 threads", busy(200, 20), 3999, 8192), ("200 threads", busy(200, 20), 999, 65528)]
+    for name, target, there in (("PostgreSQL, pgbench -c4 -S", recorders.postgres, inputs.postgres_tools()), ("gcc -O2", gcc, True),
+                                ("clang++ -O2", clang, shutil.which("clang++"))):
+        if there:
+            plans += [(name, target, 999, 8192), (name, target, 999, 65528)]
+    return record_rows("record", plans)
 
 
 def raw_recordings():
@@ -296,7 +237,7 @@ def raw_recordings():
 def fold(_):
     rows = []
     for name, path, _, _, _ in raw_recordings():
-        samples, _ = records(path)
+        samples = len(recorders.records(path)[0])
         cpu, mb = least([OURS, "fold", "-i", path, "--inline"], 5)
         theirs, their_mb = least(["perf", "script", "--no-inline", "-i", path], 2)
         rows.append({"what": name, "samples": samples, "ours_us": 1e6 * cpu / samples, "perf_us": 1e6 * theirs / samples, "ratio": theirs / cpu,
@@ -309,7 +250,7 @@ def fold(_):
 def report(_):
     rows = []
     for name, path, _, _, _ in raw_recordings():
-        samples, _ = records(path)
+        samples = len(recorders.records(path)[0])
         cpu, mb = least([OURS, "report", "-i", path], 3)
         theirs, their_mb = least(["perf", "report", "--stdio", "--no-inline", "-i", path], 1)
         rows.append({"what": name, "samples": samples, "ours_s": cpu, "perf_s": theirs, "ratio": theirs / cpu, "ours_mb": mb, "perf_mb": their_mb})
@@ -325,7 +266,7 @@ def samples_curve(_):
     for times in (1, 10, 100):
         path = at(f"x{times}.data")
         subprocess.run([sys.executable, os.path.join(HERE, "multiply.py"), base, path, str(times)], check=True)
-        samples, _ = records(path)
+        samples = len(recorders.records(path)[0])
         tries = 3 if times < 100 else 1
         row = {"samples": samples, "file_mb": os.path.getsize(path) / 1e6}
         row["report_s"], row["report_mb"] = least([OURS, "report", "-i", path], tries)
@@ -395,23 +336,20 @@ def statistics(_):
 
 
 def threads_curve(long):
-    counts = [1, 10, 100, 1000] + ([10000] if long else [])
-    return [record_row(f"{n} threads", busy(n, 20, 2), 999, 8192) for n in counts], RECORD_COLUMNS
+    return record_rows("threads", [(f"{n} threads", busy(n, 20), 999, 8192, 2, 4) for n in [1, 10, 100, 1000] + ([10000] if long else [])])
 
 
 def frames_curve(_):
-    return [record_row(f"{n} frames", busy(2, n, 1.5), 999, 65528) for n in (10, 50, 100, 200, 400)], RECORD_COLUMNS
+    return record_rows("frames", [(f"{n} frames", busy(2, n), 999, 65528, 2, 4) for n in (10, 50, 100, 200, 400)])
 
 
 def images_curve(long):
-    rows = []
+    plans = []
     for n in [10, 100] + ([1000] if long else []):
         folder = inputs.libraries(os.path.join(BUILD, "bench/libraries"), n)
-        row = record_row(f"{n} images", busy(2, 10, 2, folder, n), 999, 8192)
-        cpu, mb = least([OURS, "report", "-i", at("ours.data")], 3)
-        row["report_s"], row["report_mb"] = cpu, mb
-        rows.append(row)
-    return rows, RECORD_COLUMNS + [("report, CPU s", lambda r: f"{r['report_s']:.3f}")]
+        plans.append((f"{n} images", busy(2, 10, folder, n), 999, 8192, 2, 4))
+    rows, columns = record_rows("images", plans, lambda _: dict(zip(("report_s", "report_mb"), least([OURS, "report", "-i", at("ours.data")], 3))))
+    return rows, columns + [("report, CPU s", lambda r: f"{r['report_s']:.3f}")]
 
 
 SECTIONS = {
@@ -429,6 +367,14 @@ SECTIONS = {
     "frames": (frames_curve, "Growth: frames a stack"),
     "images": (images_curve, "Growth: images"),
 }
+
+RECORDED = ("CPU time is that of the recorder's own process, all threads. What the kernel does at a tick (the interrupt, copying the stack into the ring) "
+            "happens in the context of the sampled program and is no part of it, so nothing is subtracted. Short run: the whole process, exec to exit, of a "
+            "run of {} s, its start, its first meeting with every image and its end included. Steady: second {} to second {} of another run, by the "
+            "process's CPU clock. Of ours the least of two runs each; gcc and clang begin anew whenever they end. Names are looked up in neither (ours: "
+            "--no-symbols, perf: -B). Others' CPU: what other programs used of the machine meanwhile.")
+NOTES = {"record": RECORDED.format(recorders.SHORT, recorders.SHORT, recorders.LONG), "threads": RECORDED.format(2, 2, 4),
+         "frames": RECORDED.format(2, 2, 4), "images": RECORDED.format(2, 2, 4)}
 
 
 def machine():
@@ -452,7 +398,9 @@ def write():
     for name, (_, title) in SECTIONS.items():
         section = results["sections"].get(name)
         if section is not None:
-            text.append(f"## {title}\n\nMeasured {section['measured']}, load {section['load']}.\n\n" + "\n".join(section["table"]) + "\n")
+            others = f"; others used {100 * section['others_share']:.1f}% of the CPUs" if "others_share" in section else ""
+            note = f"{section['note']}\n\n" if "note" in section else ""
+            text.append(f"## {title}\n\nMeasured {section['measured']}, load {section['load']}{others}.\n\n{note}" + "\n".join(section["table"]) + "\n")
     with open(os.path.join(HERE, "results.md"), "w") as f:
         f.write("\n".join(text))
     with open(os.path.join(HERE, "results.json"), "w") as f:
@@ -465,7 +413,9 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--only", default=",".join(SECTIONS))
     parser.add_argument("--keep", action="store_true", help="keep the inputs in build/bench/work")
+    parser.add_argument("--rows", default="", help="of recordings: only rows with this text in \"NAME HZ COPY\", as in \"gcc -O2 999 8K\"")
     options = parser.parse_args()
+    chosen["rows"] = options.rows
     wanted = options.only.split(",")
     os.makedirs(WORK, exist_ok=True)
     results["version"] = subprocess.run([OURS, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
@@ -478,10 +428,13 @@ def main():
         if name not in wanted:
             continue
         print(f"== {title}", flush=True)
+        others = recorders.Others()
         load, date = os.getloadavg()[0], datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         rows, columns = section(options.long)
         shown = table(rows, columns) if rows else "needs perf"
-        results["sections"][name] = {"measured": date, "load": round(load, 1), "rows": rows, "table": shown.splitlines()}
+        results["sections"][name] = {"measured": date, "load": round(load, 1), "others_share": others.share(), "rows": rows, "table": shown.splitlines()}
+        if name in NOTES:
+            results["sections"][name]["note"] = NOTES[name]
         print(shown, flush=True)
     write()
     print(f"bench: {time.monotonic() - start:.0f} s; bench/results.md and bench/results.json are written")

@@ -51,6 +51,13 @@ static bool next_record(struct merge *merge, struct ring *ring, struct cursor *c
 	return cursor->time_ns <= horizon_ns;
 }
 
+static void give_back(struct merge *merge, struct ring *ring, void *context)
+{
+	if (merge->settle != NULL)
+		merge->settle(context);
+	ring_release_read(ring);
+}
+
 static void hand_on(struct merge *merge, struct ring *ring, struct cursor *cursor, merge_take_fn *take, void *context)
 {
 	struct merge_item item = { .header = cursor->header, .ring = cursor->ring, .time_ns = cursor->time_ns };
@@ -65,9 +72,9 @@ static void hand_on(struct merge *merge, struct ring *ring, struct cursor *curso
 		ring->last_time_ns = cursor->time_ns;
 	take(context, &item);
 	ring_advance(ring, &as_it_was);
-	// A long pass gives room back on the way: the kernel drops what does not fit.
+	// A long pass gives room back on the way: the kernel drops what does not fit. (So nothing is kept either when a second record wraps.)
 	if (ring->tail - cursor->released > ring->size / 4) {
-		ring_release_read(ring);
+		give_back(merge, ring, context);
 		cursor->released = ring->tail;
 	}
 }
@@ -95,7 +102,7 @@ size_t merge_pass(struct merge *merge, struct ring *rings, size_t count, uint64_
 		hand_on(merge, ring, &heap[0], take, context);
 		taken++;
 		if (!next_record(merge, ring, &heap[0], horizon_ns, time_of, context)) {
-			ring_release_read(ring);
+			give_back(merge, ring, context);
 			heap[0] = heap[--live];
 		}
 		if (live > 1)

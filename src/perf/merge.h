@@ -17,10 +17,12 @@ struct merge_item { struct perf_event_header *header; size_t ring; uint64_t time
 // `time_of` tells a record's time (0: take the previous one of its ring).
 typedef uint64_t merge_time_fn(void *context, size_t ring, const struct perf_event_header *header);
 typedef void merge_take_fn(void *context, const struct merge_item *item);
+typedef void merge_settle_fn(void *context);
 
 struct merge {
 	uint64_t last_ns;  // newest time handed on
 	uint64_t late, broken;
+	merge_settle_fn *settle; // NULL: `take` is done with a record when it returns. Else it may keep records, until this is called: before their memory is given back
 };
 // Returns the number of records handed on. UINT64_MAX as horizon: everything. Tails are published after each ring's part.
 size_t merge_pass(struct merge *merge, struct ring *rings, size_t count, uint64_t horizon_ns, merge_time_fn *time_of, merge_take_fn *take, void *context);

@@ -17,10 +17,16 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void settle(void *context)
+{
+	drain_walk_jobs(context);
+}
+
 void drain_init(struct drain *drain)
 {
 	drain->unwinder = unwinder_new();
-	drain->frames = mem_zero(UNWIND_MAX_FRAMES, sizeof(*drain->frames));
+	drain->frames = mem_alloc(STACK_JOBS * UNWIND_MAX_FRAMES * sizeof(*drain->frames)); // a page is touched when a stack is as deep
+	drain->merge.settle = settle;
 	aside_init(&drain->aside, ASIDE_BYTES);
 	sampled_init(&drain->sampled);
 	drain->now_ns = drain->reap_ns = clock_ns();
@@ -241,12 +247,16 @@ static void take(void *context, const struct merge_item *item)
 			drain->ledger->events.data[event].dropped++;
 		return;
 	}
+	if (record.type != PERF_RECORD_SAMPLE)
+		drain_walk_jobs(drain);
 	switch (record.type) {
 	case PERF_RECORD_SAMPLE:
 		if (record.id.time_ns == 0)
 			record.id.time_ns = item->time_ns;
 		if (event < drain->set->events.count)
 			drain_take_sample(drain, &record, event);
+		if (header != item->header)
+			drain_walk_jobs(drain); // the next sample's period comes to the same place
 		return;
 	case PERF_RECORD_LOST:
 		take_lost(drain, &record, event);

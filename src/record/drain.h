@@ -16,6 +16,7 @@
 #include "perf/event_set.h"
 #include "perf/merge.h"
 #include "perf/record.h"
+#include "perfdata/note.h"
 #include "proc/space.h"
 #include "record/ledger.h"
 #include "record/aside.h"
@@ -27,6 +28,21 @@
 
 enum chain_mode { CHAIN_LIVE, CHAIN_POST, CHAIN_FP, CHAIN_NONE };
 
+// What is known of a stack: the kernel's copy, or more than that.
+struct stack_bytes {
+	const uint8_t *bytes;
+	size_t size;        // 0: there is nothing to walk
+	enum splice splice; // none: the kernel's copy
+};
+
+// A sample whose stack waits to be walked, for company: of several a frame each is taken in turn (unwind_stacks).
+struct stack_job {
+	struct record record; // its bytes are in the ring still
+	uint32_t event;
+	struct maps *maps;
+	struct stack_bytes stack;
+};
+enum { STACK_JOBS = 8 };
 
 struct drain_throttle { uint64_t id, since_ns; };
 
@@ -65,7 +81,9 @@ struct drain {
 	struct aside aside;
 	struct sampled sampled;
 	struct unwinder *unwinder;
-	struct frame *frames;      // UNWIND_MAX_FRAMES
+	struct stack_job jobs[STACK_JOBS];
+	size_t job_count;
+	struct frame *frames;      // UNWIND_MAX_FRAMES for each of them
 	uint64_t images_version;
 	uint64_t now_ns, tick_ns, reap_ns;
 	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
@@ -97,6 +115,7 @@ void drain_poll_free(struct drain_poll *poll);
 
 // drain_sample.c
 void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event);
+void drain_walk_jobs(struct drain *drain); // all that wait; whatever changes an address space, or the records' memory, comes after that
 void drain_retry_aside(struct drain *drain, bool last);
 
 #endif

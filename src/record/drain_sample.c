@@ -156,17 +156,13 @@ static void without_copy(struct drain *drain, const struct record *record, struc
 		stack->frames[stack->count++] = (struct frame){ .addr = record->sample.ip, .kind = FRAME_LEAF };
 }
 
-// Bytes of the stack, and the splice if they are more than the kernel's copy.
-struct stack_bytes {
-	const uint8_t *bytes;
-	size_t size;
-	enum splice splice;
-};
-
+// What there is to walk.
 static struct stack_bytes bytes_of_stack(struct drain *drain, const struct record *record, bool set_aside)
 {
-	const struct record_stack *stack = &record->sample.stack;
-	struct stack_bytes out = { stack->bytes, (size_t)stack->dyn_size, SPLICE_NONE };
+	const struct record_sample *sample = &record->sample;
+	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE || sample->stack.bytes == NULL)
+		return (struct stack_bytes){ .size = 0 };
+	struct stack_bytes out = { sample->stack.bytes, (size_t)sample->stack.dyn_size, SPLICE_NONE };
 	if (drain->tails == NULL || set_aside) // what was read is kept for as long as the record is in the ring
 		return out;
 	const struct tail *tail = tails_find(drain->tails, drain->ring_now, record->id.time_ns, record->id.tid);
@@ -188,37 +184,41 @@ static void learn_top(struct drain *drain, const struct record *record, const st
 	tails_top(drain->tails, record->id.tid, top);
 }
 
-// false: an image is not there yet, nothing was put out.
-static bool unwind_sample(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps, bool set_aside, bool give_up)
+static struct unwind_input input_of(const struct drain *drain, const struct stack_job *job, struct lookup *lookup)
 {
-	const struct record_sample *sample = &record->sample;
-	struct unwind_stack stack = { .frames = drain->frames, .capacity = UNWIND_MAX_FRAMES };
+	const struct record_sample *sample = &job->record.sample;
+	return (struct unwind_input){
+		.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
+		.regs = sample->user.words, .regs_mask = sample->user.mask, .stack = job->stack.bytes, .stack_size = job->stack.size,
+		.generation = job->maps->generation, .map = map_at, .map_context = lookup,
+	};
+}
+
+// false: an image is not there yet, nothing was put out.
+static bool put_walked(struct drain *drain, const struct stack_job *job, const struct unwind_stack *stack)
+{
+	const struct record_sample *sample = &job->record.sample;
 	enum splice splice = SPLICE_NONE;
-	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE) {
-		stack.end = UNWIND_NOT_USER; // kernel threads, the idle task
-	} else if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0) {
-		without_copy(drain, record, &stack);
-	} else {
-		struct lookup lookup = { .drain = drain, .maps = maps, .pid = record->id.pid, .give_up = give_up };
-		struct stack_bytes bytes = bytes_of_stack(drain, record, set_aside);
-		struct unwind_input input = {
-			.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
-			.regs = sample->user.words, .regs_mask = sample->user.mask,
-			.stack = bytes.bytes, .stack_size = bytes.size,
-			.generation = maps->generation, .map = map_at, .map_context = &lookup,
-		};
-		unwind_stack(drain->unwinder, &input, &stack);
-		if (stack.end == UNWIND_DEFERRED)
-			return false;
-		learn_top(drain, record, &stack, &bytes);
+	if (stack->end == UNWIND_DEFERRED)
+		return false;
+	if (job->stack.size > 0) {
+		learn_top(drain, &job->record, stack, &job->stack);
 		drain->unwound++;
-		drain->cut_full += stack.end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size;
+		drain->cut_full += stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size;
 		// What the copy alone held is no splice.
-		if (unwind_end_is_root(stack.end) && stack.last_cfa > sp_of(drain, record) + sample->stack.dyn_size)
-			splice = bytes.splice;
+		if (unwind_end_is_root(stack->end) && stack->last_cfa > sp_of(drain, &job->record) + sample->stack.dyn_size)
+			splice = job->stack.splice;
 	}
-	put_live(drain, record, event, maps, &stack, splice);
+	put_live(drain, &job->record, job->event, job->maps, stack, splice);
 	return true;
+}
+
+// The stack of a sample that has none to be walked.
+static void without_stack(struct drain *drain, const struct record *record, struct unwind_stack *stack)
+{
+	stack->end = UNWIND_NOT_USER; // kernel threads, the idle task
+	if (record->sample.user.abi != PERF_SAMPLE_REGS_ABI_NONE)
+		without_copy(drain, record, stack);
 }
 
 // ---------------------------------------------------------------- set aside
@@ -231,13 +231,55 @@ static uint64_t worth_keeping(struct drain *drain, const struct record *record)
 	return (top - sp + 7) / 8 * 8;
 }
 
-static void set_aside(struct drain *drain, const struct record *record, uint32_t event, struct maps *maps)
+static void set_aside(struct drain *drain, const struct stack_job *job)
 {
-	switch (aside_add(&drain->aside, record, worth_keeping(drain, record), maps, event, drain->now_ns)) {
+	switch (aside_add(&drain->aside, &job->record, worth_keeping(drain, &job->record), job->maps, job->event, drain->now_ns)) {
 	case ASIDE_SHORTENED: drain->ledger->shortened++; /* fall through */
 	case ASIDE_TAKEN: drain->ledger->aside++; break;
-	case ASIDE_FULL: drain->ledger->events.data[event].dropped++; break;
+	case ASIDE_FULL: drain->ledger->events.data[job->event].dropped++; break;
 	}
+}
+
+void drain_walk_jobs(struct drain *drain)
+{
+	struct lookup lookups[STACK_JOBS];
+	struct unwind_input inputs[STACK_JOBS];
+	struct unwind_stack stacks[STACK_JOBS], *of[STACK_JOBS];
+	size_t count = drain->job_count, walks = 0, others = STACK_JOBS;
+	drain->job_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct stack_job *job = &drain->jobs[i];
+		bool is_walk = job->stack.size > 0;
+		size_t place = is_walk ? walks++ : --others; // those to be walked stand together
+		of[i] = &stacks[place];
+		stacks[place] = (struct unwind_stack){ .frames = drain->frames + place * UNWIND_MAX_FRAMES, .capacity = UNWIND_MAX_FRAMES };
+		lookups[place] = (struct lookup){ .drain = drain, .maps = job->maps, .pid = job->record.id.pid };
+		if (is_walk)
+			inputs[place] = input_of(drain, job, &lookups[place]);
+		else
+			without_stack(drain, &job->record, of[i]);
+	}
+	if (walks == 1)
+		unwind_stack(drain->unwinder, &inputs[0], &stacks[0]);
+	else if (walks > 1)
+		unwind_stacks(drain->unwinder, inputs, stacks, walks);
+	for (size_t i = 0; i < count; i++)
+		if (!put_walked(drain, &drain->jobs[i], of[i]))
+			set_aside(drain, &drain->jobs[i]);
+}
+
+// false: the image is not there yet.
+static bool walk_again(struct drain *drain, const struct stack_job *job, bool give_up)
+{
+	struct lookup lookup = { .drain = drain, .maps = job->maps, .pid = job->record.id.pid, .give_up = give_up };
+	struct unwind_stack stack = { .frames = drain->frames, .capacity = UNWIND_MAX_FRAMES };
+	if (job->stack.size > 0) {
+		struct unwind_input input = input_of(drain, job, &lookup);
+		unwind_stack(drain->unwinder, &input, &stack);
+	} else {
+		without_stack(drain, &job->record, &stack);
+	}
+	return put_walked(drain, job, &stack);
 }
 
 void drain_retry_aside(struct drain *drain, bool last)
@@ -249,15 +291,16 @@ void drain_retry_aside(struct drain *drain, bool last)
 		bool expired = last || (drain->now_ns > entry->since_ns && drain->now_ns - entry->since_ns > ASIDE_MAX_NS);
 		if (!news && !expired)
 			break; // the older ones come first
-		struct record record;
+		struct stack_job job = { .event = entry->event, .maps = entry->maps };
 		const struct perf_event_header *header = (const void *)entry->record;
-		if (!record_decode(&drain->layouts[entry->event], entry->record, header->size, &record, NULL)) {
+		if (!record_decode(&drain->layouts[entry->event], entry->record, header->size, &job.record, NULL)) {
 			drain->ledger->broken++;
 			drain->ledger->events.data[entry->event].dropped++;
-		} else if (!unwind_sample(drain, &record, entry->event, entry->maps, true, expired)) {
-			continue;
-		} else if (expired) {
-			drain->ledger->aside_expired++;
+		} else {
+			job.stack = bytes_of_stack(drain, &job.record, true);
+			if (!walk_again(drain, &job, expired))
+				continue;
+			drain->ledger->aside_expired += expired;
 		}
 		aside_done(&drain->aside, entry);
 	}
@@ -301,8 +344,11 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 	(void)stack_top_of(drain, record->id.tid);
 	struct maps *maps = spaces_process(drain->spaces, record->id.pid)->maps;
 	if (drain->mode == CHAIN_LIVE) {
-		if (!unwind_sample(drain, record, event, maps, false, false))
-			set_aside(drain, record, event, maps);
+		struct stack_job *job = &drain->jobs[drain->job_count++];
+		*job = (struct stack_job){ .record = *record, .event = event, .maps = maps, .stack = bytes_of_stack(drain, record, false) };
+		// What was read beyond the copy is there until the next one of its ring is asked for.
+		if (drain->job_count == STACK_JOBS || job->stack.splice != SPLICE_NONE)
+			drain_walk_jobs(drain);
 		return;
 	}
 	if (!take_place(drain, event))
