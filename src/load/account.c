@@ -24,17 +24,18 @@ void account_release(struct account *account)
 
 // ---------------------------------------------------------------- while records go by
 
-static uint64_t *cpu_time(struct account *account, uint32_t cpu)
+uint32_t account_cpu(struct account *account, uint32_t cpu)
 {
-	size_t near = cpu % (sizeof(account->near_cpus) / sizeof(*account->near_cpus));
-	if (account->near_cpus[near].at != 0 && account->near_cpus[near].cpu == cpu)
-		return &account->cpu_time.data[account->near_cpus[near].at - 1];
 	bool is_new;
 	uint32_t index = *hash_map_put(&account->by_cpu, cpu, (uint32_t)account->cpu_time.count, &is_new);
 	if (is_new)
 		vec_push(&account->cpu_time, 0);
-	account->near_cpus[near].cpu = cpu;
-	account->near_cpus[near].at = index + 1;
+	return index;
+}
+
+static uint64_t *cpu_time(struct account *account, uint32_t cpu)
+{
+	uint32_t index = account_cpu(account, cpu); // which may move them
 	return &account->cpu_time.data[index];
 }
 
@@ -157,32 +158,33 @@ static void account_throttle(struct loader *loader, const struct record *record,
 }
 
 // A recorder short of CPU closes its events and opens them at a coarser period: other ids, while the file's attr keeps the first period.
-static void note_period(struct loader *loader, size_t event, uint64_t id, uint64_t period)
+bool account_tells_period(const struct perf_event_attr *attr, uint64_t id)
 {
-	struct account *account = &loader->account;
-	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
-	if (period == attr->sample_period || attr->freq || (attr->sample_type & PERF_SAMPLE_PERIOD) == 0 || period == 0 || id == UINT64_MAX)
-		return;
+	return !attr->freq && (attr->sample_type & PERF_SAMPLE_PERIOD) != 0 && id != UINT64_MAX;
+}
+
+void account_period(struct account *account, uint64_t id, uint64_t period)
+{
 	bool is_new;
 	(void)hash_map_put(&account->period_ids, id, (uint32_t)account->periods.count, &is_new);
 	if (is_new)
 		vec_push(&account->periods, period);
 }
 
-void account_sample(struct loader *loader, size_t event, uint64_t id, uint64_t period, uint64_t time_ns, uint32_t cpu)
+static void account_sample(struct loader *loader, const struct record *record, size_t event)
 {
-	note_period(loader, event, id, period);
-	if (time_ns != 0)
-		*cpu_time(&loader->account, cpu) = time_ns;
+	const struct perf_event_attr *attr = &reader_event_at(loader->reader, event)->attr;
+	uint64_t id = (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX, period = record->sample.period;
+	if (account_tells_period(attr, id) && period != attr->sample_period && period != 0)
+		account_period(&loader->account, id, period);
 }
 
 void account_record(struct loader *loader, const struct record *record, size_t event)
 {
 	switch (record->type) {
 	case PERF_RECORD_SAMPLE:
-		account_sample(loader, event, (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX, record->sample.period,
-		               record->id.time_ns, record->id.cpu);
-		return;
+		account_sample(loader, record, event);
+		break;
 	case PERF_RECORD_READ:
 		account_read(loader, record);
 		break;

@@ -30,7 +30,6 @@ struct account {
 	VEC(struct account_gap) gaps;       // losses between two readings
 	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
 	struct hash_map by_cpu;             // CPU -> index into `cpu_time`
-	struct { uint32_t cpu, at; } near_cpus[32]; // by CPU: index into `cpu_time` + 1; 0: none yet
 	VEC(uint64_t) cpu_time;             // time of the last record
 	VEC(struct account_gap) throttled;  // open ones: count holds the id
 	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;
@@ -42,8 +41,11 @@ struct account {
 void account_release(struct account *account);
 // Records in the order of time, all of them.
 void account_record(struct loader *loader, const struct record *record, size_t event);
-// The same of a sample that is one only by these. id: UINT64_MAX where it has none.
-void account_sample(struct loader *loader, size_t event, uint64_t id, uint64_t period, uint64_t time_ns, uint32_t cpu);
+// The same for who takes very many samples. Where a CPU's entry in cpu_time is: each record's time goes there, unless that is 0.
+uint32_t account_cpu(struct account *account, uint32_t cpu);
+// Whether samples of this id (UINT64_MAX: none) may tell another period than the event's attr; the first one that is not 0 goes to account_period.
+bool account_tells_period(const struct perf_event_attr *attr, uint64_t id);
+void account_period(struct account *account, uint64_t id, uint64_t period);
 // Fills events, losses and throttles of the profile.
 void account_finish(struct loader *loader);
 

@@ -8,7 +8,9 @@
 #include "load/queue.h"
 
 enum {
-	BATCHES = 8,                 // of 256 KiB
+	BATCHES = 8,
+	LIGHTS_A_BATCH = 1024,       // where nothing borrows from a buffer, which ends a batch otherwise
+	RUN = 64,                    // samples that are decoded together
 	WORTH_WAKING = 3,            // batches for whom sleeps: waking costs as much as some tens of microseconds of work, on virtual machines above all
 	RECORD_BYTES_MOST = 1 << 16,
 	COPIES_BYTES = 5 << 16,
@@ -16,7 +18,8 @@ enum {
 
 struct ahead {
 	struct reader *reader;
-	bool as_light, may_start, has_thread;
+	struct seen *seen;           // NULL: no sample is light
+	bool may_start, has_thread;
 	struct batch batches[BATCHES];
 	struct { struct record record; size_t event; bool is_there; } carried; // the first of the next batch
 	pthread_t thread;
@@ -34,22 +37,40 @@ static bool is_used(const struct ahead *ahead, uint32_t type)
 	case PERF_RECORD_THROTTLE: case PERF_RECORD_UNTHROTTLE: case RECORD_USER_FINISHED_ROUND:
 		return true;
 	default:
-		return !ahead->as_light && type < RECORD_USER_HEADER_ATTR;
+		return ahead->seen == NULL && type < RECORD_USER_HEADER_ATTR;
 	}
 }
 
 static bool is_light(const struct ahead *ahead, const struct record *record, size_t event)
 {
 	const uint64_t more = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_BRANCH_STACK;
-	return record->type == PERF_RECORD_SAMPLE && ahead->as_light && record_has_time(record) &&
+	return record->type == PERF_RECORD_SAMPLE && ahead->seen != NULL && record_has_time(record) &&
 	       (reader_event_at(ahead->reader, event)->attr.sample_type & more) == 0;
+}
+
+static void add_lights(struct batch *batch, const struct plain_sample *samples, size_t count)
+{
+	vec_reserve(&batch->lights, count);
+	seen_find(batch->table, samples, count, batch->lights.data + batch->lights.count);
+	batch->lights.count += count;
+}
+
+// Beside light samples other records are few and small: copied, they leave the buffer to the reader.
+static bool borrows(const struct ahead *ahead, const struct record *record)
+{
+	return reader_keeps(ahead->reader, record->header) && (ahead->seen == NULL || record->type == PERF_RECORD_SAMPLE);
 }
 
 static void add(struct ahead *ahead, struct batch *batch, struct record *record, size_t event)
 {
 	if (!is_used(ahead, record->type))
 		return;
-	if (reader_keeps(ahead->reader, record->header)) {
+	if (is_light(ahead, record, event)) {
+		struct plain_sample sample = seen_sample_of(record, event);
+		add_lights(batch, &sample, 1);
+		return;
+	}
+	if (borrows(ahead, record)) {
 		batch->borrows = true;
 	} else {
 		if (batch->copies == NULL)
@@ -57,13 +78,21 @@ static void add(struct ahead *ahead, struct batch *batch, struct record *record,
 		queue_move(record, batch->copies + batch->copied);
 		batch->copied += (record->size + 7u) & ~7u;
 	}
-	if (!is_light(ahead, record, event)) {
-		vec_push(&batch->others, (struct ahead_other){ .after = batch->lights.count, .event = event, .record = *record });
-		return;
-	}
-	vec_push(&batch->lights, (struct ahead_light){ .chain = seen_key_of(record, event), .time_ns = record->id.time_ns, .period = record->sample.period,
-	                                               .id = (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX,
-	                                               .pid = record->id.pid, .tid = record->id.tid, .cpu = record->id.cpu });
+	vec_push(&batch->others, (struct ahead_other){ .after = batch->lights.count, .event = event, .record = *record });
+}
+
+static bool is_full(const struct batch *batch)
+{
+	return batch->copied > COPIES_BYTES - RECORD_BYTES_MOST || (!batch->borrows && batch->lights.count >= LIGHTS_A_BATCH);
+}
+
+// Light samples that come one after the other.
+static void add_runs(struct ahead *ahead, struct batch *batch)
+{
+	struct plain_sample samples[RUN];
+	size_t count;
+	while (ahead->seen != NULL && !is_full(batch) && (count = reader_samples(ahead->reader, samples, RUN)) > 0)
+		add_lights(batch, samples, count);
 }
 
 // What the reader leaves behind is the batch's for as long as that is used, and what was the batch's the reader goes on in.
@@ -74,6 +103,7 @@ static void fill(struct ahead *ahead, struct batch *batch)
 	batch->copied = 0;
 	batch->borrows = batch->drains = false;
 	batch->end = READER_RECORD;
+	batch->table = ahead->seen != NULL ? seen_begin(ahead->seen) : NULL;
 	if (ahead->carried.is_there)
 		add(ahead, batch, &ahead->carried.record, ahead->carried.event);
 	ahead->carried.is_there = false;
@@ -81,10 +111,11 @@ static void fill(struct ahead *ahead, struct batch *batch)
 		batch->buffer = reader_buffer_new();
 	if (reader_lend(ahead->reader, batch->buffer))
 		batch->buffer = NULL;
-	while (batch->copied <= COPIES_BYTES - RECORD_BYTES_MOST) {
+	while (!is_full(batch)) {
 		struct record record;
 		size_t event;
 		uint64_t offset;
+		add_runs(ahead, batch);
 		enum reader_next next = reader_next(ahead->reader, &record, &event, &offset, &batch->err);
 		void *left = reader_left(ahead->reader);
 		if (left != NULL && !batch->borrows) {
@@ -162,11 +193,11 @@ const struct batch *ahead_next(struct ahead *ahead)
 	return batch;
 }
 
-struct ahead *ahead_new(struct reader *reader, bool as_light, unsigned jobs)
+struct ahead *ahead_new(struct reader *reader, struct seen *seen, unsigned jobs)
 {
 	struct ahead *ahead = NEW(struct ahead);
 	ahead->reader = reader;
-	ahead->as_light = as_light;
+	ahead->seen = seen;
 	ahead->may_start = jobs > 1;
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->changed, NULL);

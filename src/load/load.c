@@ -259,13 +259,16 @@ static void apply(struct loader *loader, struct queued *queued)
 	queue_done(&loader->queue, queued);
 }
 
-static void take(void *context, const struct queue_item *item)
+static void take(void *context, const struct queue_item *items, size_t count)
 {
 	struct loader *loader = context;
-	if (item->queued == NULL)
-		light_take(loader, item);
-	else
-		apply(loader, item->queued);
+	for (size_t i = 0, end; i < count; i = end) {
+		for (end = i; end < count && items[end].chain != NULL; end++)
+			;
+		light_take(loader, items + i, end - i);
+		if (end < count)
+			apply(loader, items[end++].queued);
+	}
 }
 
 // ---------------------------------------------------------------- records
@@ -280,13 +283,13 @@ static void saw_time(struct loader *loader, uint64_t time_ns)
 		loader->last_ns = time_ns;
 }
 
-static void add_lights(struct loader *loader, const struct ahead_light *samples, size_t count, struct replay *replay)
+static void add_lights(struct loader *loader, const struct queue_item *samples, size_t count, struct replay *replay)
 {
 	for (size_t i = 0; i < count; i++)
 		saw_time(loader, samples[i].time_ns);
 	if (count > 0)
 		replay->last_ns = samples[count - 1].time_ns;
-	light_add(loader, samples, count);
+	queue_add(&loader->queue, samples, count);
 }
 
 // A record without a time describes how things were when the recorder looked: it goes with what came before it in the file.
@@ -304,7 +307,7 @@ static void add_record(struct loader *loader, const struct record *record, size_
 	if (replay->last_ns == 0)
 		apply(loader, queued);
 	else
-		queue_add(&loader->queue, &(struct queue_item){ .time_ns = replay->last_ns, .queued = queued });
+		queue_add(&loader->queue, &(struct queue_item){ .time_ns = replay->last_ns, .queued = queued }, 1);
 }
 
 // Raw samples that wait are older than what is to come.
@@ -333,6 +336,8 @@ static void finish_round(struct loader *loader, struct replay *replay)
 static void add_batch(struct loader *loader, const struct batch *batch, struct replay *replay)
 {
 	size_t light = 0;
+	if (batch->table != NULL)
+		seen_came(&loader->seen, batch->table, batch->lights.count);
 	for (size_t i = 0; i <= batch->others.count; i++) {
 		size_t end = i < batch->others.count ? batch->others.data[i].after : batch->lights.count;
 		for (size_t count; light < end; light += count) {
@@ -355,7 +360,7 @@ static void add_batch(struct loader *loader, const struct batch *batch, struct r
 static bool replay(struct loader *loader, struct err *err)
 {
 	struct replay replay = { 0 };
-	struct ahead *ahead = ahead_new(loader->reader, loader->options->sink == NULL, load_jobs(loader->options));
+	struct ahead *ahead = ahead_new(loader->reader, loader->options->sink == NULL ? &loader->seen : NULL, load_jobs(loader->options));
 	enum reader_next end;
 	do {
 		const struct batch *batch = ahead_next(ahead);
@@ -414,7 +419,6 @@ static void release(struct loader *loader)
 {
 	raw_release(loader);
 	seen_release(&loader->seen);
-	free(loader->light_threads);
 	queue_release(&loader->queue);
 	account_release(&loader->account);
 	images_release(&loader->images);
@@ -459,7 +463,8 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->kernel_dso = loader->gap_dso = PROFILE_NONE;
 	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
-	loader->light_threads = mem_zero(LIGHT_THREADS, sizeof(*loader->light_threads));
+	loader->light_forgotten = 1;
+	seen_init(&loader->seen);
 	images_init(&loader->images, &where);
 	jit_init(&loader->jit);
 	bool wants_peer = options->libunwind || options->compare != NULL;

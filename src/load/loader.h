@@ -45,21 +45,6 @@ struct recent_stack {
 };
 enum { RECENT_STACKS = 64 };
 
-// What a sample takes from its thread: looked up once, until a record changes processes or their mappings.
-struct light_thread {
-	int32_t pid, tid;
-	uint32_t forgotten; // loader->light_forgotten at the time
-	uint32_t comm;
-	struct maps *maps, *kernel;
-	// Of its sample before: what the next one has, too, if it is of the same event and CPU and ends alike.
-	bool has_context, is_kernel;
-	uint8_t end, splice;
-	uint32_t cpu, source_event;
-	uint32_t event, context;
-	uint64_t weight; // where samples do not tell theirs
-};
-enum { LIGHT_THREADS = 256 };
-
 struct loader {
 	const struct load_options *options;
 	struct profile *profile;
@@ -71,8 +56,7 @@ struct loader {
 	struct images images;
 	struct damages damages;  // files that contradict themselves, each told of once
 	struct seen seen;
-	struct light_thread *light_threads; // LIGHT_THREADS, by tid
-	uint32_t light_forgotten;
+	uint32_t light_forgotten; // how often, and once at the start
 	struct raw raw;
 	struct libunwind *libunwind; // NULL: not wanted
 	struct jit jit;
@@ -106,9 +90,8 @@ void chain_from_sample(struct chain *chain, const struct record *record, const s
 uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *chain, const struct maps *maps, const struct maps *kernel,
                       bool is_foreign);
 
-// light.c: samples that are nothing but a call chain, in the order of the file and in that of time.
-void light_add(struct loader *loader, const struct ahead_light *samples, size_t count);
-void light_take(struct loader *loader, const struct queue_item *light);
+// light.c: samples that are nothing but a call chain, in the order of time.
+void light_take(struct loader *loader, const struct queue_item *items, size_t count);
 // Processes or mappings have changed.
 void light_forget(struct loader *loader);
 

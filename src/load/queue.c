@@ -56,7 +56,7 @@ void queue_release(struct queue *queue)
 {
 	for (size_t i = 0; i < queue->items.count; i++) {
 		const struct queue_item *item = &queue->items.data[i];
-		if (item->queued != NULL)
+		if (item->chain == NULL)
 			let_go(queue, item->queued->chunk);
 	}
 	vec_release(&queue->items);
@@ -166,52 +166,89 @@ struct queued *queue_copy(struct queue *queue, const struct record *record, size
 
 // ---------------------------------------------------------------- order
 
-static size_t bytes_of_item(const struct queue_item *item)
+static size_t bytes_of_record(const struct queue_item *item)
 {
-	return sizeof(*item) + (item->queued != NULL ? sizeof(*item->queued) + item->queued->record.size : 0);
+	return item->chain == NULL ? sizeof(*item->queued) + item->queued->record.size : 0;
 }
 
-void queue_add(struct queue *queue, const struct queue_item *item)
+void queue_add(struct queue *queue, const struct queue_item *items, size_t count)
 {
-	if (queue->items.count == 0)
-		queue->sorted = true;
-	else if (item->time_ns < queue->items.data[queue->items.count - 1].time_ns)
-		queue->sorted = false;
-	vec_push(&queue->items, *item);
-	queue->items.data[queue->items.count - 1].sequence = queue->sequence++;
-	queue->bytes += bytes_of_item(item);
-	if (item->time_ns > queue->newest_ns)
-		queue->newest_ns = item->time_ns;
+	vec_reserve(&queue->items, count);
+	struct queue_item *to = queue->items.data + queue->items.count;
+	uint64_t last_ns = queue->items.count > 0 ? to[-1].time_ns : 0, newest_ns = queue->newest_ns;
+	bool unsorted = queue->items.count > 0 && queue->unsorted;
+	for (size_t i = 0; i < count; i++) {
+		to[i] = items[i];
+		unsorted |= items[i].time_ns < last_ns;
+		last_ns = items[i].time_ns;
+		newest_ns = last_ns > newest_ns ? last_ns : newest_ns;
+		queue->bytes += bytes_of_record(&items[i]);
+	}
+	queue->items.count += count;
+	queue->bytes += count * sizeof(*items);
+	queue->unsorted = unsorted;
+	queue->newest_ns = newest_ns;
 }
 
-static int by_time(const void *a, const void *b)
+// Where the ascending run that begins at `from` ends.
+static size_t end_of_run(const struct queue_item *items, size_t from, size_t count)
 {
-	const struct queue_item *x = a, *y = b;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+	size_t end = from + 1;
+	while (end < count && items[end - 1].time_ns <= items[end].time_ns)
+		end++;
+	return end;
 }
 
+static void merge(const struct queue_item *a, size_t a_count, const struct queue_item *b, size_t b_count, struct queue_item *out)
+{
+	while (a_count > 0 && b_count > 0) {
+		bool is_b = b->time_ns < a->time_ns;
+		*out++ = *(is_b ? b : a);
+		a += !is_b;
+		a_count -= !is_b;
+		b += is_b;
+		b_count -= is_b;
+	}
+	memcpy(out, a_count > 0 ? a : b, (a_count + b_count) * sizeof(*out));
+}
+
+// What comes out of order comes in runs, one of each ring: neighbours are merged until there is one.
 static void sort(struct queue *queue)
 {
-	if (!queue->sorted && queue->items.count > 1)
-		qsort(queue->items.data, queue->items.count, sizeof(*queue->items.data), by_time);
-	queue->sorted = true;
+	size_t count = queue->items.count, runs = 2;
+	if (!queue->unsorted || count < 2)
+		return;
+	struct queue_item *from = queue->items.data, *to = mem_alloc(count * sizeof(*to));
+	struct queue_item *const second = to;
+	while (runs > 1) {
+		runs = 0;
+		for (size_t at = 0, middle, end; at < count; at = end, runs++) {
+			middle = end = end_of_run(from, at, count);
+			if (middle < count)
+				end = end_of_run(from, middle, count);
+			merge(from + at, middle - at, from + middle, end - middle, to + at);
+		}
+		struct queue_item *turn = from;
+		from = to;
+		to = turn;
+	}
+	if (from == second)
+		memcpy(queue->items.data, second, count * sizeof(*second));
+	free(second);
+	queue->unsorted = false;
 }
 
 void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context)
 {
 	size_t count = 0;
 	sort(queue);
-	while (count < queue->items.count && queue->items.data[count].time_ns <= up_to_ns) {
-		const struct queue_item *item = &queue->items.data[count++];
-		queue->bytes -= bytes_of_item(item);
-		take(context, item);
-	}
-	if (count > 0) {
-		queue->items.count -= count;
-		memmove(queue->items.data, queue->items.data + count, queue->items.count * sizeof(*queue->items.data));
-	}
+	for (; count < queue->items.count && queue->items.data[count].time_ns <= up_to_ns; count++)
+		queue->bytes -= sizeof(struct queue_item) + bytes_of_record(&queue->items.data[count]);
+	if (count == 0)
+		return;
+	take(context, queue->items.data, count);
+	queue->items.count -= count;
+	memmove(queue->items.data, queue->items.data + count, queue->items.count * sizeof(*queue->items.data));
 }
 
 void queue_round(struct queue *queue, queue_take_fn *take, void *context)

@@ -13,6 +13,7 @@
 
 struct queue_chunk;
 struct seen_chain;
+struct seen_source;
 
 struct queued { // a record and what it borrows, in one piece of memory
 	struct record record;
@@ -21,37 +22,35 @@ struct queued { // a record and what it borrows, in one piece of memory
 	struct queue_chunk *chunk;
 };
 
-// One of the two: a record; or a sample of which nothing is copied but what it counts, as its call chain is kept once for all that have it (seen.h).
+// One of the two: a record; or a sample of which nothing is copied but what it counts, as its call chain and its source are kept once for all that have
+// them (seen.h).
 struct queue_item {
-	uint64_t time_ns, sequence;  // sequence: the queue's
-	struct queued *queued;       // NULL: a light sample, of which the rest tells
-	struct seen_chain *chain;
-	uint64_t period, id;         // id: UINT64_MAX where the sample has none
-	int32_t pid, tid;
-	uint32_t cpu;
+	uint64_t time_ns, period;
+	struct seen_chain *chain; // NULL: a record
+	union { struct seen_source *source; struct queued *queued; };
 };
 
 struct queue {
 	VEC(struct queue_item) items;
 	struct queue_chunk *filling, *spare;
-	uint64_t sequence;
 	uint64_t newest_ns, last_round_ns; // newest time seen; and when the last round ended
 	size_t bytes;                      // that wait
-	bool sorted;                       // items came in order so far
+	bool unsorted;                     // items came out of order
 	bool keeps_whole;                  // copies are whole records, header and all; else what is used of them
 };
 
-typedef void queue_take_fn(void *context, const struct queue_item *item); // who takes a record lets it go, by queue_done; the item holds while the call lasts
+// Who takes a record lets it go, by queue_done; the items hold while the call lasts.
+typedef void queue_take_fn(void *context, const struct queue_item *items, size_t count);
 
 void queue_release(struct queue *queue);
 // A copy of the record, to be let go by queue_done.
 struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized);
 // Copies the record's bytes to `bytes`, which are 8-byte aligned, and lets it borrow from there.
 void queue_move(struct record *record, uint8_t *bytes);
-// Makes an item wait until its time; a record's copy is the queue's until it is taken.
-void queue_add(struct queue *queue, const struct queue_item *item);
+// Makes items wait until their time; a record's copy is the queue's until it is taken.
+void queue_add(struct queue *queue, const struct queue_item *items, size_t count);
 void queue_done(struct queue *queue, struct queued *queued);
-// Hands on, oldest first, what is not newer than `up_to_ns`.
+// Hands on, oldest first, what is not newer than `up_to_ns`; of equals the one that came first.
 void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context);
 // A FINISHED_ROUND.
 void queue_round(struct queue *queue, queue_take_fn *take, void *context);

@@ -9,170 +9,234 @@
 
 enum {
 	TABLE_BYTES_MOST = 32 << 20, // of chains in one table
-	FIRST_SLOTS = 4096,
+	FIRST_SLOTS = 4096, FIRST_SOURCES = 256,
+	NEAR_SOURCES = 256,
+	AT_ONCE = 32,                // samples looked up together, so that one waits for memory while others are
 };
 
-struct seen_slot { uint64_t hash; struct seen_chain *chain; };
+struct seen_slot { uint64_t hash; void *entry; };
+struct seen_slots { struct seen_slot *data; size_t count, capacity; }; // capacity a power of two, at most half full
 
 struct seen_table {
 	struct arena arena;
-	struct seen_slot *slots;
-	size_t count, capacity; // at most half full
-	size_t waiting;         // samples that were given a chain and have not let it go
-	struct seen_table *next; // old ones
+	struct seen_slots chains, sources;
+	struct seen_source *near[NEAR_SOURCES]; // met lately
+	struct seen_table *next, *before; // in the list of all
+	size_t waiting;         // of who applies: samples that have come and are not done
 };
 
-static struct seen_table *new_table(void)
+static void slots_init(struct seen_slots *slots, size_t capacity)
 {
-	struct seen_table *table = NEW(struct seen_table);
-	table->capacity = FIRST_SLOTS;
-	table->slots = mem_zero(table->capacity, sizeof(*table->slots));
-	return table;
+	*slots = (struct seen_slots){ .data = mem_zero(capacity, sizeof(*slots->data)), .capacity = capacity };
 }
 
-static void free_table(struct seen_table *table)
+static void slots_grow(struct seen_slots *slots)
 {
+	struct seen_slots old = *slots;
+	slots_init(slots, old.capacity * 2);
+	slots->count = old.count;
+	size_t mask = slots->capacity - 1;
+	for (size_t i = 0; i < old.capacity; i++) {
+		if (old.data[i].entry == NULL)
+			continue;
+		size_t at = old.data[i].hash & mask;
+		while (slots->data[at].entry != NULL)
+			at = (at + 1) & mask;
+		slots->data[at] = old.data[i];
+	}
+	free(old.data);
+}
+
+static void free_table(struct seen *seen, struct seen_table *table)
+{
+	pthread_mutex_lock(&seen->lock);
+	*(table->before != NULL ? &table->before->next : &seen->all) = table->next;
+	if (table->next != NULL)
+		table->next->before = table->before;
+	pthread_mutex_unlock(&seen->lock);
 	arena_release(&table->arena);
-	free(table->slots);
+	free(table->chains.data);
+	free(table->sources.data);
 	free(table);
+}
+
+void seen_init(struct seen *seen)
+{
+	*seen = (struct seen){ 0 };
+	pthread_mutex_init(&seen->lock, NULL);
 }
 
 void seen_release(struct seen *seen)
 {
-	if (seen->filling != NULL)
-		free_table(seen->filling);
-	while (seen->old != NULL) {
-		struct seen_table *next = seen->old->next;
-		free_table(seen->old);
-		seen->old = next;
-	}
-	seen->filling = NULL;
+	while (seen->all != NULL)
+		free_table(seen, seen->all);
+	pthread_mutex_destroy(&seen->lock);
+	*seen = (struct seen){ 0 };
 }
 
-static void free_old(struct seen *seen, struct seen_table *table)
+size_t seen_tables(struct seen *seen)
 {
-	for (struct seen_table **at = &seen->old; *at != NULL; at = &(*at)->next) {
-		if (*at == table) {
-			*at = table->next;
-			free_table(table);
-			return;
-		}
-	}
+	size_t count = 0;
+	pthread_mutex_lock(&seen->lock);
+	for (const struct seen_table *table = seen->all; table != NULL; table = table->next)
+		count++;
+	pthread_mutex_unlock(&seen->lock);
+	return count;
+}
+
+struct seen_table *seen_begin(struct seen *seen)
+{
+	if (seen->filling != NULL && seen->filling->arena.bytes <= TABLE_BYTES_MOST)
+		return seen->filling;
+	struct seen_table *table = NEW(struct seen_table);
+	slots_init(&table->chains, FIRST_SLOTS);
+	slots_init(&table->sources, FIRST_SOURCES);
+	pthread_mutex_lock(&seen->lock);
+	table->next = seen->all;
+	if (table->next != NULL)
+		table->next->before = table;
+	seen->all = table;
+	pthread_mutex_unlock(&seen->lock);
+	return seen->filling = table;
+}
+
+void seen_came(struct seen *seen, struct seen_table *table, size_t count)
+{
+	struct seen_table *last = seen->coming;
+	seen->coming = table;
+	table->waiting += count;
+	if (last != NULL && last != table && last->waiting == 0)
+		free_table(seen, last);
 }
 
 void seen_done(struct seen *seen, struct seen_chain *chain)
 {
 	struct seen_table *table = chain->table;
-	if (--table->waiting == 0 && table != seen->filling)
-		free_old(seen, table);
+	if (--table->waiting == 0 && table != seen->coming)
+		free_table(seen, table);
 }
 
-static void grow(struct seen_table *table)
+// ---------------------------------------------------------------- sources
+
+static struct seen_source *look_for_source(struct seen_table *table, const struct plain_sample *sample)
 {
-	size_t capacity = table->capacity * 2, mask = capacity - 1;
-	struct seen_slot *slots = mem_zero(capacity, sizeof(*slots));
-	for (size_t i = 0; i < table->capacity; i++) {
-		if (table->slots[i].chain == NULL)
-			continue;
-		size_t at = table->slots[i].hash & mask;
-		while (slots[at].chain != NULL)
-			at = (at + 1) & mask;
-		slots[at] = table->slots[i];
+	struct seen_slots *slots = &table->sources;
+	uint64_t hash = hash_pair(hash_pair(sample->id, (uint64_t)(uint32_t)sample->pid << 32 | (uint32_t)sample->tid),
+	                          (uint64_t)sample->cpu << 32 | sample->event);
+	if (slots->count * 2 >= slots->capacity)
+		slots_grow(slots);
+	size_t mask = slots->capacity - 1, at = hash & mask;
+	for (; slots->data[at].entry != NULL; at = (at + 1) & mask) {
+		struct seen_source *source = slots->data[at].entry;
+		if (slots->data[at].hash == hash && source->id == sample->id && source->pid == sample->pid && source->tid == sample->tid &&
+		    source->cpu == sample->cpu && source->event == sample->event)
+			return source;
 	}
-	free(table->slots);
-	table->slots = slots;
-	table->capacity = capacity;
+	struct seen_source *source = arena_alloc(&table->arena, sizeof(*source));
+	*source = (struct seen_source){ .id = sample->id, .pid = sample->pid, .tid = sample->tid, .cpu = sample->cpu, .event = sample->event };
+	slots->data[at] = (struct seen_slot){ hash, source };
+	slots->count++;
+	return source;
+}
+
+static inline struct seen_source *source_of(struct seen_table *table, const struct plain_sample *sample)
+{
+	struct seen_source **near = &table->near[((uint32_t)sample->tid + sample->cpu * 37 + sample->event * 101) % NEAR_SOURCES], *source = *near;
+	if (source == NULL || source->id != sample->id || source->pid != sample->pid || source->tid != sample->tid || source->cpu != sample->cpu ||
+	    source->event != sample->event)
+		*near = source = look_for_source(table, sample);
+	return source;
+}
+
+// ---------------------------------------------------------------- chains
+
+struct plain_sample seen_sample_of(const struct record *record, size_t event)
+{
+	const struct record_sample *s = &record->sample;
+	struct plain_sample sample = { .ip = s->ip, .time_ns = record->id.time_ns, .period = s->period, .pid = record->id.pid, .tid = record->id.tid,
+	                                .id = (record->id.has & PERF_SAMPLE_ID) != 0 ? record->id.id : UINT64_MAX, .cpu = record->id.cpu,
+	                                .event = (uint32_t)event, .misc = record->misc };
+	const uint8_t *end = NULL;
+	if (s->callchain != NULL) { // the raw data follows it, if there is any
+		sample.bytes = (const uint8_t *)(s->callchain - 1);
+		sample.callchain_count = (uint32_t)s->callchain_count;
+		end = (const uint8_t *)(s->callchain + s->callchain_count);
+	}
+	if (s->raw != NULL) {
+		sample.bytes = sample.bytes != NULL ? sample.bytes : s->raw - sizeof(uint32_t);
+		sample.raw_at = (uint32_t)(s->raw - sample.bytes);
+		sample.raw_size = s->raw_size;
+		end = s->raw + s->raw_size;
+	}
+	sample.size = end != NULL ? (uint32_t)(end - sample.bytes) : 0;
+	return sample;
 }
 
 // Hashes can be made to collide: what counts is the bytes.
-static bool is_same(const struct seen_chain *chain, const struct seen_key *key)
+static inline bool is_same(const struct seen_chain *chain, const struct plain_sample *sample)
 {
-	size_t chain_bytes = key->callchain_count * sizeof(uint64_t);
-	return chain->ip == key->ip && chain->event == key->event && chain->misc == key->misc && chain->callchain_count == key->callchain_count &&
-	       chain->raw_size == key->raw_size && (chain_bytes == 0 || memcmp(chain->words, key->words, chain_bytes) == 0) &&
-	       (key->raw_size == 0 || memcmp(chain->words + chain->callchain_count, key->raw, key->raw_size) == 0);
+	return chain->ip == sample->ip && chain->event == sample->event && chain->misc == sample->misc && chain->size == sample->size &&
+	       (sample->size == 0 || memcmp(chain->words, sample->bytes, sample->size) == 0);
 }
 
-// Both parts at once, where the raw data stands behind the chain, as it does in a file.
-static uint64_t hash_of(const struct record_sample *sample)
+static struct seen_chain *add(struct seen_table *table, const struct plain_sample *sample)
 {
-	size_t chain_bytes = sample->callchain_count * sizeof(uint64_t);
-	const uint8_t *behind = (const uint8_t *)sample->callchain + chain_bytes;
-	if (sample->raw_size == 0)
-		return hash_bytes(sample->callchain, chain_bytes);
-	if (chain_bytes > 0 && sample->raw == behind + sizeof(uint32_t))
-		return hash_bytes(sample->callchain, chain_bytes + sizeof(uint32_t) + sample->raw_size);
-	return hash_bytes(sample->callchain, chain_bytes) ^ hash_bytes(sample->raw, sample->raw_size);
-}
-
-struct seen_key seen_key_of(const struct record *record, size_t event)
-{
-	const struct record_sample *sample = &record->sample;
-	return (struct seen_key){ .hash = hash_of(sample) ^ sample->ip ^ ((uint64_t)event << 16 | record->misc) * 0x9e3779b97f4a7c15u, .ip = sample->ip,
-	                          .words = sample->callchain, .raw = sample->raw, .callchain_count = (uint32_t)sample->callchain_count,
-	                          .raw_size = sample->raw_size, .event = (uint32_t)event, .misc = record->misc };
-}
-
-void seen_fetch_slot(const struct seen *seen, const struct seen_key *key)
-{
-	const struct seen_table *table = seen->filling;
-	if (table != NULL)
-		__builtin_prefetch(&table->slots[key->hash & (table->capacity - 1)]);
-}
-
-// All of a chain comes into the cache at once, where one line after another would be waited for.
-void seen_fetch_chain(const struct seen *seen, const struct seen_key *key)
-{
-	enum { LINE_BYTES = 64, LINES_MOST = 8 };
-	const struct seen_table *table = seen->filling;
-	const struct seen_chain *chain = table != NULL ? table->slots[key->hash & (table->capacity - 1)].chain : NULL;
-	size_t lines = (sizeof(*chain) + key->callchain_count * sizeof(uint64_t) + key->raw_size) / LINE_BYTES;
-	for (size_t i = 0; chain != NULL && i <= lines && i < LINES_MOST; i++)
-		__builtin_prefetch((const uint8_t *)chain + i * LINE_BYTES);
-}
-
-static struct seen_chain *add(struct seen_table *table, const struct seen_key *key)
-{
-	size_t chain_bytes = key->callchain_count * sizeof(uint64_t);
-	struct seen_chain *chain = arena_alloc(&table->arena, sizeof(*chain) + chain_bytes + key->raw_size);
-	chain->table = table;
-	chain->ip = key->ip;
-	chain->event = key->event;
-	chain->misc = key->misc;
-	chain->callchain_count = key->callchain_count;
-	chain->raw_size = key->raw_size;
-	if (chain_bytes > 0)
-		memcpy(chain->words, key->words, chain_bytes);
-	if (key->raw_size > 0)
-		memcpy(chain->words + key->callchain_count, key->raw, key->raw_size);
+	struct seen_chain *chain = arena_alloc(&table->arena, sizeof(*chain) + sample->size);
+	*chain = (struct seen_chain){ .table = table, .ip = sample->ip, .event = sample->event, .misc = sample->misc, .raw_at = sample->raw_at,
+	                              .callchain_count = sample->callchain_count, .raw_size = sample->raw_size, .size = sample->size };
+	if (sample->size > 0)
+		memcpy(chain->words, sample->bytes, sample->size);
 	return chain;
 }
 
-struct seen_chain *seen_find(struct seen *seen, const struct seen_key *key)
+static inline struct seen_chain *chain_of(struct seen_table *table, const struct plain_sample *sample, uint64_t hash)
 {
-	uint64_t hash = key->hash;
-	struct seen_table *table = seen->filling;
-	if (table == NULL || table->arena.bytes > TABLE_BYTES_MOST) {
-		if (table != NULL && table->waiting == 0) {
-			free_table(table);
-		} else if (table != NULL) {
-			table->next = seen->old;
-			seen->old = table;
-		}
-		table = seen->filling = new_table();
-	}
-	if (table->count * 2 >= table->capacity)
-		grow(table);
-	size_t mask = table->capacity - 1, at = hash & mask;
-	struct seen_slot *slot = &table->slots[at];
-	while (slot->chain != NULL && (slot->hash != hash || !is_same(slot->chain, key))) {
+	struct seen_slots *slots = &table->chains;
+	if (slots->count * 2 >= slots->capacity)
+		slots_grow(slots);
+	size_t mask = slots->capacity - 1, at = hash & mask;
+	while (slots->data[at].entry != NULL && (slots->data[at].hash != hash || !is_same(slots->data[at].entry, sample)))
 		at = (at + 1) & mask;
-		slot = &table->slots[at];
+	if (slots->data[at].entry == NULL) {
+		slots->data[at] = (struct seen_slot){ hash, add(table, sample) };
+		slots->count++;
 	}
-	if (slot->chain == NULL) {
-		*slot = (struct seen_slot){ hash, add(table, key) };
-		table->count++;
+	return slots->data[at].entry;
+}
+
+// All of a chain comes into the cache at once, where one line after another would be waited for.
+static inline void fetch_chain(const struct seen_slots *slots, uint64_t hash, size_t size)
+{
+	enum { LINE_BYTES = 64, LINES_MOST = 8 };
+	const uint8_t *chain = slots->data[hash & (slots->capacity - 1)].entry;
+	size_t lines = (sizeof(struct seen_chain) + size) / LINE_BYTES;
+	for (size_t i = 0; i <= lines && i < LINES_MOST; i++)
+		__builtin_prefetch(chain + i * LINE_BYTES);
+}
+
+static void find_some(struct seen_table *table, const struct plain_sample *samples, size_t count, struct queue_item *out)
+{
+	enum { CHAINS_AHEAD = 6 };
+	uint64_t hashes[AT_ONCE];
+	for (size_t i = 0; i < count; i++) {
+		const struct plain_sample *s = &samples[i];
+		hashes[i] = hash_bytes(s->bytes, s->size) ^ s->ip ^ ((uint64_t)s->event << 16 | s->misc) * 0x9e3779b97f4a7c15u;
+		__builtin_prefetch(&table->chains.data[hashes[i] & (table->chains.capacity - 1)]);
 	}
-	table->waiting++;
-	return slot->chain;
+	for (size_t i = 0; i < count && i < CHAINS_AHEAD; i++)
+		fetch_chain(&table->chains, hashes[i], samples[i].size);
+	for (size_t i = 0; i < count; i++) {
+		const struct plain_sample *s = &samples[i];
+		if (i + CHAINS_AHEAD < count)
+			fetch_chain(&table->chains, hashes[i + CHAINS_AHEAD], samples[i + CHAINS_AHEAD].size);
+		out[i] = (struct queue_item){ .time_ns = s->time_ns, .period = s->period, .chain = chain_of(table, s, hashes[i]), .source = source_of(table, s) };
+	}
+}
+
+void seen_find(struct seen_table *table, const struct plain_sample *samples, size_t count, struct queue_item *out)
+{
+	for (size_t i = 0, some; i < count; i += some) {
+		some = count - i < AT_ONCE ? count - i : AT_ONCE;
+		find_some(table, samples + i, some, out + i);
+	}
 }

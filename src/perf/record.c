@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/bytes.h"
+#include "perf/plain.h"
 
 // Bits newer than Debian 12's linux/perf_event.h (6.1).
 enum { BRANCH_COUNTERS = 1 << 19 }; // PERF_SAMPLE_BRANCH_COUNTERS, 6.8
@@ -72,16 +73,13 @@ static inline const uint64_t *take_words(struct body *body, uint64_t count)
 	return words;
 }
 
-// The words of a plain sample, in the order of the ABI.
-enum front { FRONT_IDENTIFIER, FRONT_IP, FRONT_TID, FRONT_TIME, FRONT_ADDR, FRONT_ID, FRONT_STREAM, FRONT_CPU, FRONT_PERIOD, FRONT_COUNT };
-
 static void plain_layout_init(struct record_layout *layout)
 {
-	static const uint64_t bits[FRONT_COUNT] = { PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ADDR,
+	static const uint64_t bits[PLAIN_WORDS] = { PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ADDR,
 	                                            PERF_SAMPLE_ID, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD };
 	uint64_t all = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
 	layout->front_bytes = sizeof(struct perf_event_header);
-	for (size_t i = 0; i < FRONT_COUNT; i++) {
+	for (size_t i = 0; i < PLAIN_WORDS; i++) {
 		all |= bits[i];
 		if ((layout->sample_type & bits[i]) == 0)
 			continue;
@@ -364,58 +362,27 @@ static void decode_indexed_tail(const struct record_layout *layout, struct body 
 	}
 }
 
-static inline uint64_t word_at(const uint8_t *record, size_t at)
-{
-	uint64_t word;
-	memcpy(&word, record + at, sizeof(word));
-	return word;
-}
-
-// A plain sample, its length looked at once for all words. false: it is shorter than its fields.
+// false: it is shorter than its fields.
 static bool decode_plain(const struct record_layout *layout, const uint8_t *record, size_t size, struct sample_id *id, struct record_sample *s)
 {
-	const uint8_t *front = layout->front;
-	if (size < layout->front_bytes)
+	struct plain_sample plain;
+	if (!plain_decode(layout, record, size, &plain))
 		return false;
-	if (front[FRONT_IP] != 0)
-		s->ip = word_at(record, front[FRONT_IP]);
-	if (front[FRONT_TID] != 0) {
-		uint64_t both = word_at(record, front[FRONT_TID]);
-		int32_t ids[2];
-		memcpy(ids, &both, sizeof(ids));
-		id->pid = ids[0];
-		id->tid = ids[1];
-	}
-	if (front[FRONT_TIME] != 0)
-		id->time_ns = word_at(record, front[FRONT_TIME]);
-	if (front[FRONT_ADDR] != 0)
-		s->addr = word_at(record, front[FRONT_ADDR]);
-	if (front[FRONT_IDENTIFIER] != 0 || front[FRONT_ID] != 0)
-		id->id = word_at(record, front[FRONT_ID] != 0 ? front[FRONT_ID] : front[FRONT_IDENTIFIER]);
-	if (front[FRONT_STREAM] != 0)
-		id->stream_id = word_at(record, front[FRONT_STREAM]);
-	if (front[FRONT_CPU] != 0)
-		memcpy(&id->cpu, record + front[FRONT_CPU], sizeof(id->cpu));
-	if (front[FRONT_PERIOD] != 0)
-		s->period = word_at(record, front[FRONT_PERIOD]);
-	const uint8_t *at = record + layout->front_bytes, *end = record + size;
+	s->ip = plain.ip;
+	s->period = plain.period;
+	*id = (struct sample_id){ .id = plain.id, .stream_id = UINT64_MAX, .time_ns = plain.time_ns, .pid = plain.pid, .tid = plain.tid, .cpu = plain.cpu,
+	                          .has = layout->sample_has };
+	if (layout->front[PLAIN_ADDR] != 0)
+		s->addr = plain_word(record, layout->front[PLAIN_ADDR]);
+	if (layout->front[PLAIN_STREAM] != 0)
+		id->stream_id = plain_word(record, layout->front[PLAIN_STREAM]);
 	if ((layout->sample_type & PERF_SAMPLE_CALLCHAIN) != 0) {
-		uint64_t count = end - at >= 8 ? word_at(at, 0) : UINT64_MAX;
-		if (end - at < 8 || count > (uint64_t)(end - at - 8) / 8)
-			return false;
-		s->callchain = (const uint64_t *)(const void *)(at + 8);
-		s->callchain_count = count;
-		at += 8 + count * 8;
+		s->callchain = (const uint64_t *)(const void *)(plain.bytes + sizeof(uint64_t));
+		s->callchain_count = plain.callchain_count;
 	}
-	if ((layout->sample_type & PERF_SAMPLE_RAW) != 0) {
-		uint32_t raw_size = 0;
-		if (end - at < 4)
-			return false;
-		memcpy(&raw_size, at, sizeof(raw_size));
-		if (raw_size > (size_t)(end - at - 4))
-			return false;
-		s->raw = at + 4;
-		s->raw_size = raw_size;
+	if (plain.raw_at != 0) {
+		s->raw = plain.bytes + plain.raw_at;
+		s->raw_size = plain.raw_size;
 	}
 	return true;
 }
@@ -438,10 +405,8 @@ static bool decode_sample(const struct record_layout *layout, struct body *body,
 	no_id(&out->id);
 	no_sample(s);
 	if (layout->is_plain && (uintptr_t)out->header % 8 == 0) {
-		if (decode_plain(layout, (const uint8_t *)out->header, out->size, &out->id, s)) {
-			out->id.has = layout->sample_has;
+		if (decode_plain(layout, (const uint8_t *)out->header, out->size, &out->id, s))
 			return true;
-		}
 		return err_set(err, STATUS_INPUT, "sample of %u bytes: shorter than its fields (sample_type %#llx)", out->size, (unsigned long long)type);
 	}
 	decode_sample_front(layout, body, &out->id, s);

@@ -27,7 +27,7 @@ struct record_layout {
 	uint64_t sample_has;                         // sample_id.has of a SAMPLE
 	bool is_plain;                               // a SAMPLE in host order has nothing but words, a call chain and raw data
 	uint16_t front_bytes;                        // of a plain SAMPLE: header and words
-	uint8_t front[9];                            // of a plain SAMPLE: where the words stand, by enum in record.c
+	uint8_t front[9];                            // of a plain SAMPLE: where the words stand, by enum plain_word
 };
 
 void record_layout_init(struct record_layout *layout, const struct perf_event_attr *attr, bool swap);
@@ -143,9 +143,14 @@ bool record_peek_id(const struct record_layout *layout, const struct perf_event_
 bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns);
 
 // It tells a moment. One without describes how things were when the recorder looked.
+static inline bool record_is_moment(uint64_t time_ns)
+{
+	return time_ns != 0 && time_ns != UINT64_MAX;
+}
+
 static inline bool record_has_time(const struct record *record)
 {
-	return (record->id.has & PERF_SAMPLE_TIME) != 0 && record->id.time_ns != 0 && record->id.time_ns != UINT64_MAX;
+	return (record->id.has & PERF_SAMPLE_TIME) != 0 && record_is_moment(record->id.time_ns);
 }
 
 const char *record_type_name(uint32_t type); // "MMAP2", "FINISHED_ROUND"; "UNKNOWN" otherwise

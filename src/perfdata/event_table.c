@@ -69,6 +69,7 @@ struct reader_event *event_table_add(struct event_table *table, struct bytes att
 	event->group_leader = -1;
 	table->has_build_ids |= event->attr.build_id;
 	table->has_last = false;
+	table->are_identified = (table->events.count == 0 || table->are_identified) && (event->attr.sample_type & PERF_SAMPLE_IDENTIFIER) != 0;
 	vec_push(&table->events, event);
 	for (size_t i = 0; i < table->layout_count; i++) {
 		if (same_layout(&table->events.data[table->layouts[i]]->attr, &event->attr))
@@ -116,7 +117,7 @@ size_t event_table_find(struct event_table *table, const struct perf_event_heade
 		if (same_layout(&event->attr, &named->attr) || (event->attr.sample_type & named->attr.sample_type & PERF_SAMPLE_IDENTIFIER) != 0) {
 			table->last_id = id;
 			table->last_event = *found;
-			table->has_last = table->layout_count == 1;
+			table->has_last = table->layout_count == 1 || table->are_identified;
 			return *found;
 		}
 	}

@@ -14,7 +14,8 @@ struct event_table {
 	bool swap;
 	size_t layouts[16]; // one event for each way in which records are laid out (more ways than that are not told apart)
 	size_t layout_count;
-	uint64_t last_id;   // found last, where there is one layout, and its event
+	bool are_identified; // all events' records have an identifier
+	uint64_t last_id;   // found last, where ids stand at one place in all records, and its event
 	size_t last_event;
 	bool has_last;
 	bool has_build_ids; // an event asks for build IDs in MMAP2

@@ -454,6 +454,41 @@ static bool next_sample(struct reader *reader, struct record *record, size_t *ev
 	return true;
 }
 
+size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t capacity)
+{
+	struct input *input = &reader->input;
+	struct event_table *events = &reader->events;
+	size_t unread = input_unread(input), count = 0, event = 0;
+	if (reader->inflate != NULL || reader->swap || reader->skip_input >= unread || events->events.count == 0)
+		return 0;
+	const uint8_t *start = input->buffer + input->begin, *end = start + unread, *at = start + reader->skip_input, *last = start;
+	const struct record_layout *layout = &events->events.data[0]->layout;
+	for (; count < capacity && (uintptr_t)at % 8 == 0 && (size_t)(end - at) >= sizeof(struct perf_event_header); count++) {
+		const struct perf_event_header *header = (const struct perf_event_header *)(const void *)at;
+		size_t size = header->size;
+		if (header->type != PERF_RECORD_SAMPLE || size < sizeof(*header) || size > (size_t)(end - at))
+			break;
+		bool is_same = events->has_last && events->last_event == event && layout->sample_id_at + sizeof(uint64_t) <= size &&
+		               plain_word(at, layout->sample_id_at) == events->last_id;
+		if (!is_same && events->events.count > 1) {
+			event = event_table_find(events, header);
+			layout = &events->events.data[event]->layout;
+		}
+		if (!layout->is_plain || !plain_decode(layout, at, size, &out[count]) || !record_is_moment(out[count].time_ns))
+			break;
+		out[count].event = (uint32_t)event;
+		out[count].misc = header->misc;
+		last = at;
+		at += size;
+		reader->skip_input = size;
+	}
+	input->begin += (size_t)(last - start);
+	input->offset += (size_t)(last - start);
+	if (count > 0)
+		reader->offset = input->offset;
+	return count;
+}
+
 enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err)
 {
 	if (next_sample(reader, record, event)) {

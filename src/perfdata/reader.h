@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/vec.h"
-#include "perf/record.h"
+#include "perf/plain.h"
 #include "perfdata/names.h"
 
 struct reader_event {
@@ -67,6 +67,10 @@ enum reader_next { READER_RECORD, READER_END, READER_ERROR, READER_CHANGE };
 // The next record, decoded. *event: index of the event it belongs to (0 when the record does not tell). Valid until the next call.
 // `offset`: where it stands in the file (of its COMPRESSED record if it came out of one).
 enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err);
+
+// Plain samples that tell a moment, as many as stand in a row from here on in what was read from the file already, at most `capacity`. 0: ask
+// reader_next. They are valid as long as the buffer that they stand in.
+size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t capacity);
 
 // For who reads ahead. From now on reader_next says READER_CHANGE before it takes a record by which events or features become others, and
 // takes it at the call after.

@@ -188,17 +188,36 @@ uint32_t samples_context(struct samples *samples, const struct sample_context *c
 	return id;
 }
 
-void samples_add_point(struct samples *samples, const struct sample_point *point)
+// Those that have room in the block at hand.
+static void add_some(struct samples *samples, const struct sample_point *points, size_t count)
+{
+	struct sample_point *to = samples->open + samples->count % SAMPLES_A_BLOCK;
+	uint64_t newest_ns = samples->newest_ns, weight = samples->count > 0 ? samples->a_weight : points->weight;
+	bool is_out_of_order = false, weights_differ = false;
+	for (size_t i = 0; i < count; i++) {
+		is_out_of_order |= points[i].time_ns < newest_ns;
+		weights_differ |= points[i].weight != weight;
+		newest_ns = points[i].time_ns;
+		to[i] = points[i];
+	}
+	samples->is_out_of_order |= is_out_of_order;
+	samples->weights_differ |= weights_differ;
+	samples->newest_ns = newest_ns;
+	samples->a_weight = weight;
+	samples->count += count;
+}
+
+void samples_add_points(struct samples *samples, const struct sample_point *points, size_t count)
 {
 	if (samples->open == NULL)
 		samples->open = mem_alloc(SAMPLES_A_BLOCK * sizeof(*samples->open));
-	samples->is_out_of_order |= point->time_ns < samples->newest_ns;
-	samples->newest_ns = point->time_ns;
-	samples->weights_differ |= samples->count > 0 && point->weight != samples->a_weight;
-	samples->a_weight = point->weight;
-	samples->open[samples->count++ % SAMPLES_A_BLOCK] = *point;
-	if (samples->count % SAMPLES_A_BLOCK == 0)
-		add_block(samples, pack(samples->open));
+	for (size_t some; count > 0; points += some, count -= some) {
+		size_t room = SAMPLES_A_BLOCK - samples->count % SAMPLES_A_BLOCK;
+		some = count < room ? count : room;
+		add_some(samples, points, some);
+		if (some == room)
+			add_block(samples, pack(samples->open));
+	}
 }
 
 static struct sample_point point_of(struct samples *samples, const struct profile_sample *s)
@@ -211,7 +230,7 @@ static struct sample_point point_of(struct samples *samples, const struct profil
 void samples_add(struct samples *samples, const struct profile_sample *sample)
 {
 	struct sample_point point = point_of(samples, sample);
-	samples_add_point(samples, &point);
+	samples_add_points(samples, &point, 1);
 }
 
 static struct sample_point point_at(const struct samples *samples, size_t index)
@@ -378,7 +397,6 @@ void samples_sort(struct samples *samples)
 	samples_truncate(samples, 0);
 	samples->is_out_of_order = false;
 	samples->newest_ns = 0;
-	for (size_t i = 0; i < count; i++)
-		samples_add_point(samples, &points[i]);
+	samples_add_points(samples, points, count);
 	free(points);
 }

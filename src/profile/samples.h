@@ -50,13 +50,13 @@ struct samples {
 	struct intern context_ids;
 	uint32_t near[SAMPLE_CONTEXTS_NEAR]; // contexts seen lately, + 1, by thread and the like
 	bool has_ids;
-	uint64_t newest_ns, a_weight; // of the sample added last
+	uint64_t newest_ns, a_weight; // of the sample added last; of one of them
 };
 
 void samples_release(struct samples *samples);
 void samples_add(struct samples *samples, const struct profile_sample *sample);
 // The same by a context that is known.
-void samples_add_point(struct samples *samples, const struct sample_point *point);
+void samples_add_points(struct samples *samples, const struct sample_point *points, size_t count);
 struct profile_sample samples_row(const struct samples *samples, const struct sample_point *point);
 uint32_t samples_context(struct samples *samples, const struct sample_context *context);
 // Row `index`, written into `out`, which is returned.

@@ -29,7 +29,7 @@ perfdata     perfdata perf elf base unwind/unwind.h
 profile      profile elf base unwind/unwind.h
 cli          cli base
 record       record perf proc perfdata unwind elf base
-load         load perfdata perf/record.h perf/merge.h proc/space.h proc/dso.h unwind symbols profile elf base
+load         load perfdata perf/record.h perf/plain.h perf/merge.h proc/space.h proc/dso.h unwind symbols profile elf base
 archive      archive elf base
 annotate     annotate report profile symbols elf base
 report       report profile base elf/image.h unwind/unwind.h perfdata/note.h

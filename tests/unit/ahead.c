@@ -201,12 +201,15 @@ static void stops_early(void)
 	struct err err = { 0 };
 	if (!ok(reader_open(&reader, in_folder("file"), false, &err), "opened (%s)", err.text))
 		return;
-	struct ahead *ahead = ahead_new(reader, true, 2);
+	struct seen seen;
+	seen_init(&seen);
+	struct ahead *ahead = ahead_new(reader, &seen, 2);
 	size_t lights = 0;
 	for (int i = 0; i < 3; i++)
 		lights += ahead_next(ahead)->lights.count;
 	ok(lights > 1000 && lights < SAMPLES, "%zu samples in three batches", lights);
 	ahead_free(ahead);
+	seen_release(&seen);
 	reader_free(reader);
 }
 

@@ -5,53 +5,100 @@
 #include "tests/recording.h"
 #include "tests/tap.h"
 
-static struct record record_of(const uint64_t *chain, size_t count, const char *raw, uint64_t ip)
+enum { FRAMES_MOST = 1000 };
+struct body { uint64_t words[FRAMES_MOST + 4]; }; // as in a record: the chain behind its length, raw data behind its own
+
+static struct record record_of(struct body *body, const uint64_t *chain, size_t count, const char *raw, uint64_t ip)
 {
-	return (struct record){ .type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_USER, .sample.ip = ip, .sample.callchain = chain,
-	                        .sample.callchain_count = count, .sample.raw = (const uint8_t *)raw, .sample.raw_size = (uint32_t)strlen(raw) };
+	uint32_t raw_size = (uint32_t)strlen(raw);
+	uint8_t *raw_at = (uint8_t *)(body->words + 1 + count);
+	body->words[0] = count;
+	memcpy(body->words + 1, chain, count * sizeof(*chain));
+	memcpy(raw_at, &raw_size, sizeof(raw_size));
+	memcpy(raw_at + sizeof(raw_size), raw, raw_size);
+	return (struct record){ .type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_USER, .sample.ip = ip, .sample.callchain = body->words + 1,
+	                        .sample.callchain_count = count, .sample.raw = raw_at + sizeof(raw_size), .sample.raw_size = raw_size };
 }
 
 static struct seen_chain *find(struct seen *seen, const struct record *record, size_t event)
 {
-	struct seen_key key = seen_key_of(record, event);
-	return seen_find(seen, &key);
+	struct plain_sample sample = seen_sample_of(record, event);
+	struct seen_table *table = seen_begin(seen);
+	struct queue_item item;
+	seen_find(table, &sample, 1, &item);
+	seen_came(seen, table, 1);
+	return item.chain;
 }
 
 static void identity(void)
 {
-	struct seen seen = { 0 };
-	uint64_t chain[] = { PERF_CONTEXT_USER, 0x401010, 0x401205 }, same[] = { PERF_CONTEXT_USER, 0x401010, 0x401205 };
-	struct record a = record_of(chain, 3, "note", 1), b = record_of(same, 3, "note", 1);
+	static const uint64_t chain[] = { PERF_CONTEXT_USER, 0x401010, 0x401205 };
+	struct seen seen;
+	struct body bodies[6];
+	struct record a = record_of(&bodies[0], chain, 3, "note", 1), b = record_of(&bodies[1], chain, 3, "note", 1);
+	seen_init(&seen);
 	struct seen_chain *first = find(&seen, &a, 0);
 	ok(find(&seen, &b, 0) == first, "equal bytes are one chain");
-	ok(first->callchain_count == 3 && memcmp(first->words, chain, sizeof(chain)) == 0 && memcmp(first->words + 3, "note", 4) == 0, "kept whole");
-	struct record shorter = record_of(chain, 2, "note", 1), other_note = record_of(chain, 3, "nope", 1), other_ip = record_of(chain, 3, "note", 2);
-	struct record in_kernel = a, nothing = record_of(NULL, 0, "", 1);
+	ok(first->callchain_count == 3 && memcmp(first->words + 1, chain, sizeof(chain)) == 0 && first->raw_size == 4 &&
+	   memcmp((const uint8_t *)first->words + first->raw_at, "note", 4) == 0, "kept whole");
+	struct record shorter = record_of(&bodies[2], chain, 2, "note", 1), other_note = record_of(&bodies[3], chain, 3, "nope", 1);
+	struct record other_ip = record_of(&bodies[4], chain, 3, "note", 2), in_kernel = a, nothing = { .type = PERF_RECORD_SAMPLE };
+	struct record no_chain = record_of(&bodies[5], chain, 0, "note", 1);
 	in_kernel.misc = PERF_RECORD_MISC_KERNEL;
+	no_chain.sample.callchain = NULL;
 	ok(find(&seen, &shorter, 0) != first, "its length counts");
 	ok(find(&seen, &other_note, 0) != first, "its note counts");
 	ok(find(&seen, &other_ip, 0) != first && find(&seen, &in_kernel, 0) != first, "where the sample was counts");
 	ok(find(&seen, &a, 1) != first, "its event counts");
+	struct seen_chain *alone = find(&seen, &no_chain, 0);
+	ok(alone->callchain_count == 0 && alone->raw_size == 4 && memcmp((const uint8_t *)alone->words + alone->raw_at, "note", 4) == 0, "raw data alone");
 	ok(find(&seen, &nothing, 0) != first && find(&seen, &nothing, 0)->callchain_count == 0, "no chain at all is one, too");
+	seen_release(&seen);
+}
+
+// Each source once, many or few of them.
+static void sources(void)
+{
+	enum { SOURCES = 3000 };
+	static struct seen_source *kept[SOURCES];
+	struct seen seen;
+	seen_init(&seen);
+	struct seen_table *table = seen_begin(&seen);
+	size_t same = 0, apart = 0;
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < SOURCES; i++) {
+			struct plain_sample sample = { .id = i % 3, .pid = (int32_t)(i / 7), .tid = (int32_t)i, .cpu = i % 5, .event = i % 2 };
+			struct queue_item item;
+			seen_find(table, &sample, 1, &item);
+			const struct seen_source *s = item.source;
+			same += round == 1 && item.source == kept[i];
+			apart += s->id == sample.id && s->pid == sample.pid && s->tid == sample.tid && s->cpu == sample.cpu && s->event == sample.event;
+			kept[i] = item.source;
+		}
+	}
+	ok(same == SOURCES && apart == 2 * SOURCES, "%zu of %d sources are met again, %zu are what was asked for", same, SOURCES, apart);
 	seen_release(&seen);
 }
 
 // More chains than a table holds, of which one is waited for all the while.
 static void bounded(void)
 {
-	enum { FRAMES = 1000, CHAINS = 20000 };
-	struct seen seen = { 0 };
-	static uint64_t chain[FRAMES];
-	struct record record = record_of(chain, FRAMES, "", 0);
+	enum { CHAINS = 20000 };
+	struct seen seen;
+	static struct body body;
+	static const uint64_t chain[FRAMES_MOST];
+	struct record record = record_of(&body, chain, FRAMES_MOST, "", 0);
+	seen_init(&seen);
 	struct seen_chain *kept = find(&seen, &record, 0);
+	const struct seen_table *first = kept->table;
 	for (uint64_t i = 1; i < CHAINS; i++) { // 160 MB of them
-		chain[FRAMES / 2] = i;
+		body.words[1 + FRAMES_MOST / 2] = i;
 		seen_done(&seen, find(&seen, &record, 0));
 	}
-	ok(kept->callchain_count == FRAMES && kept->words[FRAMES / 2] == 0, "a chain stays as long as a sample waits");
-	ok(seen.old != NULL, "in an old table");
+	ok(kept->callchain_count == FRAMES_MOST && kept->words[1 + FRAMES_MOST / 2] == 0, "a chain stays as long as a sample waits");
+	ok(seen.filling != first && seen_tables(&seen) == 2, "in an old table");
 	seen_done(&seen, kept);
-	ok(seen.old == NULL && seen.filling != NULL, "which goes with it");
+	ok(seen_tables(&seen) == 1, "which goes with it");
 	seen_release(&seen);
 }
 
@@ -100,6 +147,7 @@ static void mappings(void)
 int main(void)
 {
 	identity();
+	sources();
 	bounded();
 	mappings();
 	return tap_done();
