@@ -2,21 +2,27 @@
 
 #include <math.h>
 
+double clopper_pearson_lo(double k, double n, double conf)
+{
+	double half = (1 - conf) / 2;
+	if (!(n > 0) || k <= 0)
+		return 0;
+	return k >= n ? pow(half, 1 / n) : beta_quantile(half, k, n - k + 1);
+}
+
+double clopper_pearson_hi(double k, double n, double conf)
+{
+	double half = (1 - conf) / 2;
+	if (!(n > 0))
+		return 1;
+	if (k <= 0)
+		return -expm1(log(half) / n); // 1 - half^(1/n)
+	return k < n ? beta_quantile(1 - half, k + 1, n - k) : 1;
+}
+
 struct interval clopper_pearson(double k, double n, double conf)
 {
-	if (!(n > 0))
-		return (struct interval){ 0, 1 };
-	double half = (1 - conf) / 2;
-	struct interval i = { 0, 1 };
-	if (k <= 0)
-		i.hi = -expm1(log(half) / n); // 1 - half^(1/n)
-	else if (k < n)
-		i.hi = beta_quantile(1 - half, k + 1, n - k);
-	if (k >= n)
-		i.lo = pow(half, 1 / n);
-	else if (k > 0)
-		i.lo = beta_quantile(half, k, n - k + 1);
-	return i;
+	return (struct interval){ clopper_pearson_lo(k, n, conf), clopper_pearson_hi(k, n, conf) };
 }
 
 struct interval wilson(double k, double n, double conf)
@@ -61,20 +67,35 @@ struct block_result block_deff(const double *n, const double *k, size_t blocks)
 	return r;
 }
 
-static double effective_n(double n, double deff, size_t blocks, double conf)
+double block_ratio(size_t blocks, double conf)
 {
-	double p = 1 - (1 - conf) / 2, ratio = 1;
-	if (blocks > 1)
-		ratio = normal_quantile(p) / student_quantile(p, (double)blocks - 1);
+	double p = 1 - (1 - conf) / 2;
+	return blocks > 1 ? normal_quantile(p) / student_quantile(p, (double)blocks - 1) : 1;
+}
+
+double effective_n(double n, double deff, double ratio)
+{
 	return fmin(n, n / fmax(deff, 1) * ratio * ratio);
 }
 
 struct interval workload_interval(double k, double n, double deff, size_t blocks, double conf, double *n_eff)
 {
-	double effective = n > 0 ? effective_n(n, deff, blocks, conf) : 0;
+	double effective = n > 0 ? effective_n(n, deff, block_ratio(blocks, conf)) : 0;
 	if (n_eff != NULL)
 		*n_eff = effective;
 	return clopper_pearson(n > 0 ? k * effective / n : 0, effective, conf);
+}
+
+double loss_lo(double k, double n, double lost, double effective, double conf)
+{
+	double all = n + lost, scale = effective / all;
+	return all > 0 ? clopper_pearson_lo(k * scale, all * scale, conf) : 0;
+}
+
+double loss_hi(double k, double n, double lost, double effective, double conf)
+{
+	double all = n + lost, scale = effective / all;
+	return all > 0 ? clopper_pearson_hi((k + lost) * scale, all * scale, conf) : 1;
 }
 
 struct loss_bounds loss_bounds(double k, double n, double lost, double deff, size_t blocks, double conf)
@@ -82,10 +103,10 @@ struct loss_bounds loss_bounds(double k, double n, double lost, double deff, siz
 	double all = n + lost;
 	if (!(all > 0))
 		return (struct loss_bounds){ { 0, 1 }, { 0, 1 } };
-	double scale = effective_n(all, deff, blocks, conf) / all;
+	double effective = effective_n(all, deff, block_ratio(blocks, conf));
 	return (struct loss_bounds){
 		.set = { k / all, (k + lost) / all },
-		.outer = { clopper_pearson(k * scale, all * scale, conf).lo, clopper_pearson((k + lost) * scale, all * scale, conf).hi },
+		.outer = { loss_lo(k, n, lost, effective, conf), loss_hi(k, n, lost, effective, conf) },
 	};
 }
 

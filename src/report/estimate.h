@@ -21,6 +21,8 @@ struct interval { double lo, hi; };
 
 // Clopper & Pearson 1934 at confidence `conf`; n = 0: [0, 1].
 struct interval clopper_pearson(double k, double n, double conf);
+double clopper_pearson_lo(double k, double n, double conf); // one end alone: half the work
+double clopper_pearson_hi(double k, double n, double conf);
 struct interval wilson(double k, double n, double conf); // inside Newcombe and planning only
 
 // Blocks of equal wall time over all threads together (section 4). n_j, k_j may be weighted sums.
@@ -28,11 +30,16 @@ struct block_result { double p, deff /* not floored */, lag1, von_neumann, z_vn,
 struct block_result block_deff(const double *n, const double *k, size_t blocks);
 
 // Korn & Graubard 1998: n_eff = min(n, n / max(deff, 1) * (z / t_{b-1})^2), k_eff = k n_eff / n, then Clopper-Pearson. blocks 0: z for t.
+double block_ratio(size_t blocks, double conf); // z / t_{b-1}: as dear as an interval, and the same for all rows of as many blocks
+double effective_n(double n, double deff, double block_ratio);
 struct interval workload_interval(double k, double n, double deff, size_t blocks, double conf, double *n_eff);
 
 // Identified set and outer interval under loss (section 5; Horowitz & Manski 1995): CP_lo(k, n + L), CP_hi(k + L, n + L), design effect applied.
 struct loss_bounds { struct interval set, outer; };
 struct loss_bounds loss_bounds(double k, double n, double lost, double deff, size_t blocks, double conf);
+// The ends of `outer` with n + L effective samples in place of n + L.
+double loss_lo(double k, double n, double lost, double effective, double conf);
+double loss_hi(double k, double n, double lost, double effective, double conf);
 
 // Exact sign test of two rows of one profile, min(1, 2 I_{1/2}(max, min + 1)), on k / deff.
 double sign_test(double k_i, double k_j, double deff);

@@ -133,7 +133,6 @@ static void build_event(struct report *r, uint32_t id)
 	event->is_filtered = is_filtered(&r->options.filter);
 	struct build b = { .report = r, .profile = p, .options = &r->options, .event_id = id, .event = event };
 	tally_build(&b.tally, p, id, &r->options, r->from_ns, r->to_ns);
-	tally_sort_cells(&b.tally);
 	account_event(&b);
 	place_losses(&b);
 	test_aliasing(&b);

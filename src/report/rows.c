@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/mem.h"
 #include "report/build.h"
 
-enum { FEW_VISITS = 20, MIN_SAMPLES_FOR_WORKLOAD = 100 };
+enum { FEW_VISITS = 20, MIN_SAMPLES_FOR_WORKLOAD = 100, RUN_INTERVALS = 1 << 12 };
 static const double TREND_Z = 1.645; // one-sided 5 % of the von Neumann ratio
 
 static const char NO_NAME[] = "[unknown]";
@@ -21,7 +23,7 @@ static const char *text_of(const struct profile *p, uint32_t id)
 static bool find_deff(const struct build *b, const double *k, double scale, struct row_measure *m)
 {
 	double scaled_n[TALLY_BLOCKS], scaled_k[TALLY_BLOCKS];
-	size_t blocks = 0; // those in which a multiplexed event never ran say nothing
+	size_t blocks = 0;
 	for (size_t j = 0; j < TALLY_BLOCKS; j++) {
 		if (b->off[j])
 			continue;
@@ -49,6 +51,31 @@ static bool find_deff(const struct build *b, const double *k, double scale, stru
 	return trend;
 }
 
+// The rows of few samples are many, and those of as many samples have one run interval.
+static struct interval run_interval(const struct build *b, double k)
+{
+	struct run_interval *known = &b->run_intervals[hash_u64((uint64_t)k) % RUN_INTERVALS];
+	if (!(known->k == k && k > 0))
+		*known = (struct run_interval){ k, clopper_pearson(k, b->event->n, b->confidence) };
+	return known->range;
+}
+
+// n as many blocks and the measure's design effect leave it.
+static double effective(const struct build *b, double n, const struct row_measure *m)
+{
+	return effective_n(n, m->deff, m->blocks == b->blocks ? b->block_ratio : b->half_ratio);
+}
+
+static void find_worst_case(const struct build *b, double n, struct row_measure *m)
+{
+	double missing = b->event->missing, conf = b->confidence, left = m->blocks > 0 ? effective(b, n + missing, m) : n + missing;
+	m->worst_case = m->workload;
+	if (missing > 0)
+		m->worst_case = (struct interval){ loss_lo(m->samples, n, missing, left, conf), loss_hi(m->samples, n, missing, left, conf) };
+	if (m->truncated_elsewhere > 0)
+		m->worst_case.hi = loss_hi(m->samples + m->truncated_elsewhere, n, missing, left, conf);
+}
+
 // `cut`: weight of incomplete stacks that do not show the row, for total; 0 for self.
 static void measure(const struct build *b, const struct tally_count *count, const double *blocks, double cut, struct row_measure *m)
 {
@@ -61,7 +88,7 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 	m->truncated_elsewhere = cut * scale;
 	m->visits = count->runs;
 	m->visits_outside = count->runs + b->tally.threads - count->starts - count->ends;
-	m->run = clopper_pearson(m->samples, n, conf);
+	m->run = run_interval(b, m->samples);
 	m->deff = 1;
 	if (n < MIN_SAMPLES_FOR_WORKLOAD || event->source->counts_by_weight) { // counts without times: neither blocks nor visits
 		m->flags |= ROW_RUN_ONLY;
@@ -71,12 +98,11 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 			m->flags |= ROW_TREND;
 		if (m->visits < FEW_VISITS || m->visits_outside < FEW_VISITS)
 			m->flags |= ROW_FEW;
-		m->workload = workload_interval(m->samples, n, m->deff, m->blocks, conf, NULL);
+		double left = effective(b, n, m);
+		m->workload = clopper_pearson(m->samples * left / n, left, conf); // as workload_interval
 	}
 	m->supported = m->flags == 0;
-	m->worst_case = event->missing > 0 ? loss_bounds(m->samples, n, event->missing, m->deff, m->blocks, conf).outer : m->workload;
-	if (m->truncated_elsewhere > 0)
-		m->worst_case.hi = loss_bounds(m->samples + m->truncated_elsewhere, n, event->missing, m->deff, m->blocks, conf).outer.hi;
+	find_worst_case(b, n, m);
 }
 
 // The one range that is printed: the workload interval; the worst case where loss counts; with too few visits this run's, widened by loss.
@@ -87,10 +113,10 @@ static void choose_shown(const struct build *b, struct report_row *row)
 	bool worst = event->is_lossy || (row->flags & ROW_TIED_LOSS) != 0;
 	double missing = worst ? event->missing : 0;
 	row->shown_is_run = (row->flags & (ROW_FEW | ROW_RUN_ONLY)) != 0;
-	if (row->shown_is_run)
-		row->shown = loss_bounds(m->samples, event->n, missing, 1, 0, b->confidence).outer;
-	else
+	if (!row->shown_is_run)
 		row->shown = worst ? m->worst_case : m->workload;
+	else
+		row->shown = missing > 0 ? loss_bounds(m->samples, event->n, missing, 1, 0, b->confidence).outer : m->run;
 }
 
 static void name_row(const struct build *b, const struct tally_row *from, struct report_row *row)
@@ -344,14 +370,26 @@ static void find_confidence(struct build *b)
 	b->event->interval_confidence = b->confidence;
 }
 
+// Blocks in which a multiplexed event never ran say nothing.
+static void find_blocks(struct build *b)
+{
+	for (size_t j = 0; j < TALLY_BLOCKS; j++)
+		b->blocks += !b->off[j];
+	b->block_ratio = block_ratio(b->blocks, b->confidence);
+	b->half_ratio = block_ratio(b->blocks / 2, b->confidence);
+}
+
 void build_rows(struct build *b)
 {
 	struct report_event *event = b->event;
 	find_confidence(b);
+	find_blocks(b);
+	b->run_intervals = mem_zero(RUN_INTERVALS, sizeof(*b->run_intervals));
 	vec_reserve(&event->rows, b->tally.rows.count);
 	for (size_t i = 0; i < b->tally.rows.count; i++)
 		if (b->tally.rows.data[i].total.weight > 0)
 			make_row(b, (uint32_t)i, vec_add(&event->rows));
+	free(b->run_intervals);
 	if (event->rows.count > 0)
 		qsort(event->rows.data, event->rows.count, sizeof(*event->rows.data), b->options->children ? by_total : by_self);
 	rank_rows(b);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 512 }; // read at a time
+enum { POINTS = 128 }; // read at a time: their sets fit into the first cache
 enum { KEYS_OF_CODE = 1 << KEY_SYMBOL | 1 << KEY_DSO | 1 << KEY_SRCLINE };
 
 // What the samples of one context have in common, and what they come to.
@@ -108,8 +108,7 @@ static uint32_t row_of(struct tally *t, uint32_t entry, uint32_t context)
 		struct tally_row *row = vec_add(&t->rows);
 		row->entry = entry;
 		row->context = context;
-		vec_push(&t->row_self, 0);
-		vec_push(&t->row_total, 0);
+		vec_push(&t->row_sums, (struct tally_sum){ 0 });
 		vec_push(&t->stamps, 0);
 		vec_push(&t->row_stays, 0);
 	}
@@ -212,30 +211,51 @@ static size_t block_of(const struct tally *t, uint64_t time_ns)
 	return block < TALLY_BLOCKS ? block : TALLY_BLOCKS - 1;
 }
 
-// What the block gathered by stack goes to its rows.
+static inline void flush_set(struct tally *t, struct tally_set *set)
+{
+	double weight = set->block;
+	set->weight += weight;
+	set->block = 0;
+	t->row_sums.data[set->self_row].self += weight;
+	for (uint32_t m = 0; m < set->count; m++) {
+		uint32_t row = t->members.data[set->first + m];
+		if (t->row_sums.data[row].total == 0)
+			vec_push(&t->touched_rows, row);
+		t->row_sums.data[row].total += weight;
+	}
+}
+
+static inline void flush_row(struct tally *t, uint32_t id, size_t block)
+{
+	struct tally_row *row = &t->rows.data[id];
+	struct tally_sum *sum = &t->row_sums.data[id];
+	vec_push(&t->cells, (struct tally_cell){ row->last_cell, (uint32_t)block, *sum });
+	row->last_cell = (uint32_t)t->cells.count;
+	row->self.weight += sum->self;
+	row->total.weight += sum->total;
+	*sum = (struct tally_sum){ 0 };
+}
+
+// What the block gathered by stack goes to its rows. Where most are concerned they are taken in the order in which they lie in memory.
 static void flush_block(struct tally *t, size_t block)
 {
-	for (size_t i = 0; i < t->touched_sets.count; i++) {
-		uint32_t id = t->touched_sets.data[i];
-		struct tally_set *set = &t->sets.data[id];
-		double weight = set->block;
-		set->weight += weight;
-		set->block = 0;
-		t->row_self.data[set->self_row] += weight;
-		for (uint32_t m = 0; m < set->count; m++) {
-			uint32_t row = t->members.data[set->first + m];
-			if (t->row_total.data[row] == 0)
-				vec_push(&t->touched_rows, row);
-			t->row_total.data[row] += weight;
-		}
+	enum { MANY = 4 };
+	if (t->touched_sets.count > t->sets.count / MANY) {
+		for (size_t i = 0; i < t->sets.count; i++)
+			if (t->sets.data[i].block > 0)
+				flush_set(t, &t->sets.data[i]);
+	} else {
+		for (size_t i = 0; i < t->touched_sets.count; i++)
+			flush_set(t, &t->sets.data[t->touched_sets.data[i]]);
 	}
-	for (size_t i = 0; i < t->touched_rows.count; i++) {
-		uint32_t row = t->touched_rows.data[i];
-		struct tally_cell cell = { row, (uint32_t)block, t->row_self.data[row], t->row_total.data[row] };
-		vec_push(&t->cells, cell);
-		t->rows.data[row].self.weight += cell.self;
-		t->rows.data[row].total.weight += cell.total;
-		t->row_self.data[row] = t->row_total.data[row] = 0;
+	vec_reserve(&t->cells, t->touched_rows.count);
+	if (t->touched_rows.count > t->rows.count / MANY) {
+		for (size_t row = 0; row < t->rows.count; row++)
+			if (t->row_sums.data[row].total > 0)
+				flush_row(t, (uint32_t)row, block);
+	} else {
+		for (size_t i = 0; i < t->touched_rows.count; i++)
+			flush_row(t, t->touched_rows.data[i], block);
 	}
 	vec_clear(&t->touched_sets);
 	vec_clear(&t->touched_rows);
@@ -279,10 +299,11 @@ static inline size_t count_visits(struct tally *t, struct tally_context_sum *sum
 			return 0;
 		}
 	}
-	uint32_t *last = &t->thread_states.data[sum->thread - 1];
-	*move = (struct tally_move){ *last, id };
-	*last = id;
-	return move->from != id;
+	uint32_t last = t->thread_states.data[sum->thread - 1];
+	t->thread_states.data[sum->thread - 1] = id;
+	move->from = last;
+	move->to = id;
+	return last != id;
 }
 
 static void count_ends(struct tally *t)
@@ -478,7 +499,6 @@ void tally_release(struct tally *t)
 {
 	vec_release(&t->rows);
 	vec_release(&t->cells);
-	vec_release(&t->cell_starts);
 	vec_release(&t->entries);
 	vec_release(&t->contexts);
 	intern_release(&t->entry_ids);
@@ -499,43 +519,19 @@ void tally_release(struct tally *t)
 	vec_release(&t->path);
 	vec_release(&t->thread_states);
 	free(t->context_sums);
-	vec_release(&t->row_self);
-	vec_release(&t->row_total);
+	vec_release(&t->row_sums);
 	vec_release(&t->touched_sets);
 	vec_release(&t->touched_rows);
 	vec_release(&t->stamps);
-}
-
-void tally_sort_cells(struct tally *t)
-{
-	if (t->cells.count == 0)
-		return;
-	size_t *at = mem_zero(t->rows.count + 1, sizeof(*at));
-	for (size_t i = 0; i < t->cells.count; i++)
-		at[t->cells.data[i].row + 1]++;
-	for (size_t r = 0; r < t->rows.count; r++)
-		at[r + 1] += at[r];
-	struct tally_cell *sorted = mem_alloc(t->cells.count * sizeof(*sorted));
-	vec_reserve(&t->cell_starts, t->rows.count + 1);
-	for (size_t r = 0; r <= t->rows.count; r++)
-		t->cell_starts.data[r] = at[r];
-	t->cell_starts.count = t->rows.count + 1;
-	for (size_t i = 0; i < t->cells.count; i++)
-		sorted[at[t->cells.data[i].row]++] = t->cells.data[i];
-	free(t->cells.data);
-	t->cells.data = sorted;
-	t->cells.capacity = t->cells.count;
-	free(at);
 }
 
 void tally_blocks(const struct tally *t, uint32_t row, double *self, double *total)
 {
 	memset(self, 0, TALLY_BLOCKS * sizeof(*self));
 	memset(total, 0, TALLY_BLOCKS * sizeof(*total));
-	if (t->cell_starts.count == 0)
-		return;
-	for (size_t i = t->cell_starts.data[row]; i < t->cell_starts.data[row + 1]; i++) {
-		self[t->cells.data[i].block] += t->cells.data[i].self;
-		total[t->cells.data[i].block] += t->cells.data[i].total;
+	for (uint32_t at = t->rows.data[row].last_cell; at > 0; at = t->cells.data[at - 1].before) {
+		const struct tally_cell *cell = &t->cells.data[at - 1];
+		self[cell->block] += cell->sum.self;
+		total[cell->block] += cell->sum.total;
 	}
 }

@@ -41,9 +41,11 @@ struct tally_row {
 	uint64_t second_comb;    // those of them that are the second comb's
 	double cut;              // weight of samples with an incomplete stack that show the row
 	double user, kernel;     // of self
+	uint32_t last_cell;      // + 1, the row's latest; 0: none
 };
-// Rows have no cell for blocks without them. A (row, block) may occur more than once when samples are not in the order of time.
-struct tally_cell { uint32_t row, block; double self, total; };
+struct tally_sum { double self, total; };
+// Of a row in a block of time; rows have none for blocks without them. A block may occur more than once when samples are not in the order of time.
+struct tally_cell { uint32_t before /* the row's cell before, + 1; 0: none */, block; struct tally_sum sum; };
 
 // The distinct rows of a stack in a context, root first, into `members`; and what its samples come to, which goes to the rows at the end.
 // A cache line: every sample touches one.
@@ -75,7 +77,6 @@ struct tally {
 
 	VEC(struct tally_row) rows;
 	VEC(struct tally_cell) cells;
-	VEC(size_t) cell_starts; // by row, once the cells are sorted
 	VEC(struct tally_entry) entries;
 	VEC(struct tally_context) contexts;
 	double n[TALLY_BLOCKS];  // weight by block
@@ -108,7 +109,7 @@ struct tally {
 	VEC(uint32_t) path;          // the rows of a stack, leaf first, as often as they are on it
 	VEC(uint32_t) thread_states; // the set of each thread's last sample
 	struct tally_context_sum *context_sums; // by context of the samples
-	VEC(double) row_self, row_total;
+	VEC(struct tally_sum) row_sums; // of the block at hand
 	VEC(uint32_t) touched_sets, touched_rows, stamps;
 	uint32_t stamp;
 };
@@ -126,8 +127,7 @@ void tally_release(struct tally *tally);
 void tally_count_moves(struct tally *tally, const struct tally_move *moves, size_t count);
 void tally_settle_moves(struct tally *tally);
 void tally_next_stamp(struct tally *tally);
-// Groups the cells by row, once; then the row's weights in each block can be asked for (arrays of TALLY_BLOCKS).
-void tally_sort_cells(struct tally *tally);
+// The row's weights in each block: arrays of TALLY_BLOCKS.
 void tally_blocks(const struct tally *tally, uint32_t row, double *self, double *total);
 
 #endif

@@ -47,6 +47,10 @@ void tally_count_moves(struct tally *t, const struct tally_move *moves, size_t c
 	if (t->unsettled + count > UINT32_MAX) // what one of the counters holds
 		tally_settle_moves(t);
 	t->unsettled += count;
+	for (size_t i = 0; i < count; i++) {
+		__builtin_prefetch(&t->members.data[t->sets.data[moves[i].to].first]);
+		__builtin_prefetch(&t->stays.data[t->sets.data[moves[i].to].first], 1);
+	}
 	for (size_t i = 0; i < count; i++)
 		count_move(t, &moves[i]);
 }

@@ -82,25 +82,18 @@ static void test_coverage(double n)
 	free(ci);
 }
 
-static void test_ranks(void)
+enum { RANKED = 400 };
+
+// Against the definition, pair by pair, with a design effect of its own for each row.
+static size_t wrong_ranks(const double *k, const double *deff, double conf)
 {
-	// Against the definition, pair by pair, with a design effect of its own for each row.
-	enum { ROWS = 200 };
-	double k[ROWS], deff[ROWS];
-	unsigned state = 12345;
-	for (size_t i = 0; i < ROWS; i++) {
-		k[i] = i < 20 ? 4000 / (double)(i + 1) : ROWS - (double)i;
-		state = state * 1103515245 + 12345;
-		deff[i] = 1 + (state >> 16) % 50 / 5.0;
-	}
-	k[60] = k[59];
-	struct rank_interval got[ROWS];
-	rank_intervals(k, deff, ROWS, 0.95, got);
+	struct rank_interval got[RANKED];
+	rank_intervals(k, deff, RANKED, conf, got);
 	size_t wrong = 0;
-	for (size_t i = 0; i < ROWS; i++) {
-		uint32_t lo = 1, hi = ROWS;
-		for (size_t j = 0; j < ROWS; j++) {
-			bool apart = sign_test(k[i], k[j], fmax(deff[i], deff[j])) <= 0.05 / (ROWS - 1);
+	for (size_t i = 0; i < RANKED; i++) {
+		uint32_t lo = 1, hi = RANKED;
+		for (size_t j = 0; j < RANKED; j++) {
+			bool apart = sign_test(k[i], k[j], fmax(deff[i], deff[j])) <= (1 - conf) / (RANKED - 1);
 			lo += apart && k[j] > k[i];
 			hi -= apart && k[j] < k[i];
 		}
@@ -109,8 +102,26 @@ static void test_ranks(void)
 				diag("row %zu: got %u-%u, wanted %u-%u", i, got[i].lo, got[i].hi, lo, hi);
 		}
 	}
-	is_u64(wrong, 0, "rank intervals of 200 rows as by the definition");
-	ok(got[0].lo == 1 && got[ROWS - 1].hi == ROWS, "they reach from the first to the last");
+	ok(got[0].lo == 1 && got[RANKED - 1].hi == RANKED, "ranks reach from the first to the last");
+	return wrong;
+}
+
+static void test_ranks(void)
+{
+	static const char *const kinds[] = { "a few large ones and a tail", "a slope of large counts", "fractions of a sample to 40 samples" };
+	for (int kind = 0; kind < 3; kind++) {
+		double k[RANKED], deff[RANKED];
+		unsigned state = 12345;
+		for (size_t i = 0; i < RANKED; i++) {
+			double left = RANKED - (double)i;
+			k[i] = kind == 0 ? (i < 20 ? 8000 / (double)(i + 1) : left) : kind == 1 ? 100000 + 37 * left : 0.001 + 0.1 * left;
+			state = state * 1103515245 + 12345;
+			deff[i] = 1 + (state >> 16) % 50 / 5.0;
+		}
+		k[60] = k[59];
+		is_u64(wrong_ranks(k, deff, 0.95) + wrong_ranks(k, deff, 0.5), 0, "rank intervals of 400 rows as by the definition: %s", kinds[kind]);
+	}
+	struct rank_interval got[1];
 	double one = 5;
 	rank_intervals(&one, NULL, 1, 0.95, got);
 	ok(got[0].lo == 1 && got[0].hi == 1, "a single row has rank 1");

@@ -53,7 +53,6 @@ static void test_counts(void)
 	struct report_options options = options_with(symbol, 1);
 	struct tally t;
 	tally_build(&t, &p, 0, &options, p.meta.start_ns, p.meta.end_ns);
-	tally_sort_cells(&t);
 	is_u64(t.samples, 7, "samples");
 	ok(t.stacks_guessed == 4 && t.stacks_by_via[VIA_LEAF_RULE] == 3 && t.stacks_by_via[VIA_FP] == 1 && t.stacks_by_via[VIA_CFI] == 7 &&
 	   t.stacks_by_via[VIA_NONE] == 3, "stacks by how their frames were found, each once");
