@@ -1,6 +1,7 @@
 // Whole stacks. Nearly all frames are of one kind: a function that was returned into, whose rule the cache has and counts from sp or fp. Those are
 // stepped over here; what is special in any way, or wrong, is walk_step's. What dominates the time is missing the data cache, most of all on the
 // stack copy: one stack is read ahead of, and of several a frame each is taken in turn (unwind_stacks).
+#include <stddef.h>
 #include <string.h>
 
 #include "unwind/walk.h"
@@ -126,8 +127,8 @@ static void lane_end(struct lane *lane)
 
 static inline bool is_fast(const struct walk *walk, const struct cursor *at)
 {
-	return at->kind == FRAME_RETURN && at->sp_is_exact && walk->arch->word_bytes == 8 && walk->arch->ra_mask == UINT64_MAX &&
-	       walk->view.size >= 8 && (walk->view.start & 7) == 0;
+	return at->sp_is_exact && walk->arch->word_bytes == 8 && walk->arch->ra_mask == UINT64_MAX && walk->view.size >= 8 && (walk->view.start & 7) == 0 &&
+	       at->sp - walk->view.start <= walk->view.size;
 }
 
 // Of a copy that is about to be walked.
@@ -148,26 +149,49 @@ static inline void prefetch_ahead(const uint8_t *bytes, uint64_t at)
 	__builtin_prefetch((const void *)(ahead + 2 * LINE_BYTES));
 }
 
-// The words of a frame, counted from the copy's first byte.
+// Where a frame ends and keeps its caller's fp, counted from the copy's first byte. The return address is right below the CFA.
 struct words {
-	uint64_t ra_at, fp_at, cfa;
-	bool fp_is_saved;
+	uint64_t cfa, fp_at;
+	bool fp_is_saved; // else what is at fp_at does not matter
 };
 
-// false: the rule is of another kind, or its words are not in the copy. No branch depends on which register the CFA counts from or whether fp is saved:
-// both are as good as random.
-static inline bool words_of(struct unwind_rule rule, uint64_t sp, uint64_t fp, uint64_t size, struct words *words)
+// The rules of fast steps, read as one word (rule.h; the first field is the lowest on the hosts that we are built for): CFA = sp or fp + cfa_off, return address
+// at CFA - 8.
+#define FAST_RULE ((uint64_t)(uint16_t)-8 << 48 | RULE_SP | RULE_RA_SAVED)
+#define FAST_RULE_MASK ((uint64_t)UINT16_MAX << 48 | (0xff & ~(RULE_FP_SAVED | 1)))
+_Static_assert(RULE_FP == (RULE_SP | 1) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a rule as a word");
+
+// false: the rule is of another kind, or its words are not in the copy. sp is in it, or at its end. No branch depends on which register the CFA counts from
+// or whether fp is saved: both are as good as random. A slot of fp below `fp_floor` does not count.
+static inline bool words_of(uint64_t rule, uint64_t sp, uint64_t fp, uint64_t size, uint64_t fp_floor, struct words *words)
 {
-	uint64_t base = (rule.kind & 1) != 0 ? fp : sp, cfa_off = (uint64_t)(int64_t)rule.cfa_off, cfa = base + cfa_off;
+	uint64_t base = (rule & 1) != 0 ? fp : sp, cfa = base + (uint64_t)(int64_t)((int32_t)rule >> 8);
 
 	words->cfa = cfa;
-	words->ra_at = base + (cfa_off + (uint64_t)(int64_t)rule.ra_off); // the offsets' sum does not wait for the base
-	words->fp_at = base + (cfa_off + (uint64_t)(int64_t)rule.fp_off);
-	words->fp_is_saved = (rule.kind & RULE_FP_SAVED) != 0;
-	words->fp_at = words->fp_is_saved ? words->fp_at : words->ra_at;
-	// An sp-based frame grows by its offset; an fp-based one could stand anywhere, even below the copy.
-	return (rule.kind & ~(uint32_t)(RULE_FP_SAVED | 1)) == (RULE_SP | RULE_RA_SAVED) &&
-	       __builtin_expect(words->ra_at <= size - 8 && words->fp_at <= size - 8 && ((words->ra_at | words->fp_at) & 7) == 0 && cfa > sp && cfa - sp <= size, 1);
+	words->fp_at = cfa + (uint64_t)(int64_t)(int16_t)(rule >> 32);
+	words->fp_is_saved = ((rule & RULE_FP_SAVED) != 0) & (words->fp_at >= fp_floor);
+	return (rule & FAST_RULE_MASK) == FAST_RULE && __builtin_expect(cfa - sp - 1 < size - sp && words->fp_at <= size - 8 && ((cfa | words->fp_at) & 7) == 0, 1);
+}
+
+// The frame pointer of the caller, without a branch.
+static inline uint64_t caller_fp(uint64_t fp, uint64_t saved, bool is_saved)
+{
+	return fp ^ ((fp ^ saved) & -(uint64_t)is_saved);
+}
+
+static inline void put_return(struct frame *frame, uint64_t ra)
+{
+	const uint64_t what = FRAME_RETURN | VIA_CFI << 8; // with the padding, so that it is one store
+
+	_Static_assert(sizeof(*frame) == 16 && offsetof(struct frame, kind) == 8 && offsetof(struct frame, via) == 9, "address, kind, via");
+	frame->addr = ra;
+	memcpy((uint8_t *)frame + 8, &what, 8);
+}
+
+// A function that did not call may have popped fp already (walk.c, plain_step).
+static inline uint64_t fp_floor_of(const struct cursor *at, uint64_t start)
+{
+	return at->kind == FRAME_RETURN ? 0 : at->sp - start;
 }
 
 static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
@@ -175,47 +199,52 @@ static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
 	struct unwinder *unwinder = walk->unwinder;
 	struct cache_set *cache = unwinder->cache;
 	const uint8_t *bytes = walk->view.bytes;
-	const uint64_t size = walk->view.size, start = walk->view.start, addr_end = walk->arch->addr_end;
-	struct frame *const frames = walk->out->frames;
-	uint64_t pc = at->pc, sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
-	size_t count = walk->out->count, first = count;
-	struct known_map map = *walk->active;
+	const uint64_t size = walk->view.size, start = walk->view.start;
+	struct frame *const first = walk->out->frames + walk->out->count, *const end = walk->out->frames + limit, *next = first;
+	uint64_t sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
+	uint64_t fp_floor = fp_floor_of(at, start), lookup = at->pc - (at->kind == FRAME_RETURN);
+	bool is_known = lookup - walk->active->map.start < walk->active->size || walk_turn_to(walk, lookup);
+	uint64_t map_start = walk->active->map.start, map_size = walk->active->size, to_key = walk->active->to_key;
 
-	while (count < limit) {
-		uint64_t lookup = pc - 1, ra, saved;
-		struct unwind_rule rule;
+	while (is_known && next < end) {
+		uint64_t key = lookup + to_key, ra, saved;
+		const struct cache_entry *entry = cache_find(cache_set_of(cache, key), key);
 		struct words words;
-		if (lookup - map.map.start >= map.size) {
-			if (!walk_turn_to(walk, lookup))
-				break;
-			map = *walk->active;
-		}
-		if (!cache_find(cache_set_of(cache, lookup + map.to_slot), lookup + map.to_key, &rule) || !words_of(rule, sp, fp, size, &words))
+		if (entry == NULL || !words_of(rule_word(entry), sp, fp, size, fp_floor, &words))
 			break;
-		memcpy(&ra, bytes + words.ra_at, 8);
+		memcpy(&ra, bytes + words.cfa - 8, 8);
 		memcpy(&saved, bytes + words.fp_at, 8);
-		if (__builtin_expect(ra - 1 >= addr_end - 1, 0))
-			break;
-		fp = words.fp_is_saved ? saved - start : fp;
-		pc = ra;
+		if (__builtin_expect(ra - 1 - map_start >= map_size, 0)) { // of another mapping, or no address at all
+			if (ra - 1 >= walk->arch->addr_end - 1)
+				break;
+			is_known = walk_turn_to(walk, ra - 1);
+			map_start = walk->active->map.start;
+			map_size = walk->active->size;
+			to_key = walk->active->to_key;
+		}
+		lookup = ra - 1;
+		fp_floor = 0;
+		fp = caller_fp(fp, saved - start, words.fp_is_saved);
 		sp = words.cfa;
-		frames[count++] = (struct frame){ .addr = ra, .kind = FRAME_RETURN, .via = VIA_CFI };
+		put_return(next++, ra);
 		prefetch_ahead(bytes, sp);
 	}
-	if (count == first)
+	if (next == first)
 		return;
-	unwinder->counters.cache_hits += count - first;
-	walk->out->count = count;
-	at->pc = at->lr = pc;
+	unwinder->counters.cache_hits += (size_t)(next - first);
+	walk->out->count += (size_t)(next - first);
+	at->pc = at->lr = lookup + 1;
 	at->sp = sp + start;
 	at->fp = fp + start;
 	at->via = VIA_CFI;
+	at->kind = FRAME_RETURN;
 }
 
 void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
 {
 	struct lane lane;
 
+	walk_prepare(unwinder);
 	if (!lane_begin(&lane, unwinder, 0, input, out))
 		return;
 	prefetch_first(input->stack, input->stack_size, PREFETCH_BYTES);
@@ -233,29 +262,48 @@ void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, s
 
 // What fast steps need of a lane. Addresses on the stack count from the copy's first byte.
 struct fast {
-	uint64_t pc, sp, fp;
-	struct words words; // of the next step: memory has been asked for them
-	bool is_on;         // false: the lane knows all of it
+	enum { LANE_ONLY, FAST, LEFT } state; // the lane knows all of it; this does; the lane does, and the frame at its cursor was put
+	uint64_t pc, sp, fp, fp_floor;
+	uint64_t key;       // of the rule at pc: memory has been asked for it
+	struct words words; // of the next step: likewise
 	const uint8_t *bytes;
 	uint64_t size, start; // of the copy
 	uint64_t addr_end;
-	struct known_map *map;
+	uint64_t map_start, map_size, to_key; // of the lane's active mapping
 	struct frame *next, *limit;
 	struct lane *lane;
 };
 
+static inline void fast_take_map(struct fast *fast)
+{
+	const struct known_map *map = fast->lane->walk.active;
+
+	fast->map_start = map->map.start;
+	fast->map_size = map->size;
+	fast->to_key = map->to_key;
+}
+
+// Asks memory for the rule at an address. false: it has none, or not here.
+static inline bool fast_find(struct fast *fast, struct cache_set *cache, uint64_t lookup)
+{
+	if (__builtin_expect(lookup - fast->map_start >= fast->map_size, 0)) {
+		if (!walk_turn_to(&fast->lane->walk, lookup))
+			return false;
+		fast_take_map(fast);
+	}
+	fast->key = lookup + fast->to_key;
+	__builtin_prefetch(cache_set_of(cache, fast->key));
+	return true;
+}
+
 // Finds the next frame's words and asks memory for them. false: what comes is not for here.
 static inline bool fast_ask(struct fast *fast, struct cache_set *cache)
 {
-	uint64_t lookup = fast->pc - 1;
-	struct unwind_rule rule;
+	const struct cache_entry *entry = cache_find(cache_set_of(cache, fast->key), fast->key);
 
-	if (lookup - fast->map->map.start >= fast->map->size && !walk_turn_to(&fast->lane->walk, lookup))
+	if (entry == NULL || fast->next == fast->limit || !words_of(rule_word(entry), fast->sp, fast->fp, fast->size, fast->fp_floor, &fast->words))
 		return false;
-	if (fast->next == fast->limit || !cache_find(cache_set_of(cache, lookup + fast->map->to_slot), lookup + fast->map->to_key, &rule) ||
-	    !words_of(rule, fast->sp, fast->fp, fast->size, &fast->words))
-		return false;
-	__builtin_prefetch(fast->bytes + fast->words.ra_at);
+	__builtin_prefetch(fast->bytes + fast->words.cfa - 8);
 	__builtin_prefetch(fast->bytes + fast->words.fp_at);
 	return true;
 }
@@ -264,15 +312,16 @@ static inline bool fast_step(struct fast *fast, struct cache_set *cache)
 {
 	uint64_t ra, saved;
 
-	memcpy(&ra, fast->bytes + fast->words.ra_at, 8);
+	memcpy(&ra, fast->bytes + fast->words.cfa - 8, 8);
 	memcpy(&saved, fast->bytes + fast->words.fp_at, 8);
-	if (__builtin_expect(ra - 1 >= fast->addr_end - 1, 0))
+	if (__builtin_expect(ra - 1 - fast->map_start >= fast->map_size, 0) && ra - 1 >= fast->addr_end - 1) // no address at all
 		return false;
-	fast->fp = fast->words.fp_is_saved ? saved - fast->start : fast->fp;
+	fast->fp = caller_fp(fast->fp, saved - fast->start, fast->words.fp_is_saved);
+	fast->fp_floor = 0;
 	fast->pc = ra;
 	fast->sp = fast->words.cfa;
-	*fast->next++ = (struct frame){ .addr = ra, .kind = FRAME_RETURN, .via = VIA_CFI };
-	return fast_ask(fast, cache);
+	put_return(fast->next++, ra);
+	return fast_find(fast, cache, ra - 1);
 }
 
 static bool fast_enter(struct fast *fast, struct lane *lane)
@@ -283,8 +332,12 @@ static bool fast_enter(struct fast *fast, struct lane *lane)
 	fast->sp = lane->at.sp - view->start;
 	fast->fp = lane->at.fp - view->start;
 	fast->next = lane->walk.out->frames + lane->walk.out->count;
-	fast->is_on = fast_ask(fast, lane->walk.unwinder->cache);
-	return fast->is_on;
+	fast->fp_floor = fp_floor_of(&lane->at, view->start);
+	fast_take_map(fast);
+	if (!fast_find(fast, lane->walk.unwinder->cache, fast->pc - (lane->at.kind == FRAME_RETURN)))
+		return false;
+	fast->state = FAST;
+	return true;
 }
 
 static void fast_leave(struct fast *fast)
@@ -292,7 +345,7 @@ static void fast_leave(struct fast *fast)
 	struct lane *lane = fast->lane;
 	size_t count = (size_t)(fast->next - lane->walk.out->frames);
 
-	fast->is_on = false;
+	fast->state = LEFT;
 	if (count == lane->walk.out->count)
 		return;
 	lane->walk.unwinder->counters.cache_hits += count - lane->walk.out->count;
@@ -301,6 +354,7 @@ static void fast_leave(struct fast *fast)
 	lane->at.sp = fast->sp + fast->start;
 	lane->at.fp = fast->fp + fast->start;
 	lane->at.via = VIA_CFI;
+	lane->at.kind = FRAME_RETURN;
 }
 
 // Whatever fast steps leave over. false: the stack has ended.
@@ -308,12 +362,15 @@ static bool lane_turn(struct fast *fast)
 {
 	struct lane *lane = fast->lane;
 
-	if (fast->is_on)
+	if (fast->state == FAST)
 		fast_leave(fast);
-	else if (!lane_put(lane))
-		return false;
-	else if (is_fast(&lane->walk, &lane->at) && fast_enter(fast, lane))
-		return true;
+	if (fast->state == LANE_ONLY) {
+		if (!lane_put(lane))
+			return false;
+		if (is_fast(&lane->walk, &lane->at) && fast_enter(fast, lane))
+			return true;
+	}
+	fast->state = LANE_ONLY;
 	return lane_step(lane);
 }
 
@@ -330,7 +387,7 @@ static bool take_next(struct waiting *waiting, struct fast *fast, size_t number)
 {
 	struct lane *lane = fast->lane;
 
-	fast->is_on = false;
+	fast->state = LANE_ONLY;
 	while (waiting->next < waiting->count) {
 		size_t i = waiting->next++;
 		if (i + LANES < waiting->count)
@@ -340,8 +397,7 @@ static bool take_next(struct waiting *waiting, struct fast *fast, size_t number)
 		fast->bytes = lane->walk.view.bytes;
 		fast->size = lane->walk.view.size;
 		fast->start = lane->walk.view.start;
-		fast->addr_end = lane->walk.view.addr_end;
-		fast->map = lane->walk.active;
+		fast->addr_end = lane->walk.arch->addr_end;
 		fast->limit = lane->walk.out->frames + lane->window.limit;
 		return true;
 	}
@@ -353,8 +409,10 @@ void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs,
 	struct lane lanes[LANES];
 	struct fast fast[LANES];
 	struct waiting waiting = { .unwinder = unwinder, .inputs = inputs, .outs = outs, .count = count };
+	struct cache_set *const cache = unwinder->cache;
 	size_t going = 0;
 
+	walk_prepare(unwinder);
 	for (size_t i = 0; i < LANES && i < count; i++)
 		prefetch_first(inputs[i].stack, inputs[i].stack_size, FIRST_BYTES);
 	for (; going < LANES; going++) {
@@ -362,12 +420,17 @@ void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs,
 		if (!take_next(&waiting, &fast[going], going))
 			break;
 	}
-	while (going > 0)
+	// Each turn has two halves, as a step waits twice: for its rule, and for its words.
+	while (going > 0) {
+		for (size_t i = 0; i < going; i++)
+			if (fast[i].state == FAST && !fast_ask(&fast[i], cache))
+				fast_leave(&fast[i]);
 		for (size_t i = 0; i < going; i++) {
-			if ((fast[i].is_on && fast_step(&fast[i], unwinder->cache)) || lane_turn(&fast[i]))
+			if ((fast[i].state == FAST && fast_step(&fast[i], cache)) || lane_turn(&fast[i]))
 				continue;
 			lane_end(fast[i].lane);
 			if (!take_next(&waiting, &fast[i], (size_t)(fast[i].lane - lanes)))
 				fast[i] = fast[--going];
 		}
+	}
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 enum { MAX_BACKWARD = 64 };
+// Of 31 bits, those that are left are more than some stacks can need.
+static const uint32_t LAST_SERIAL = 1u << 30;
 
 bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out)
 {
@@ -14,21 +16,26 @@ bool walk_sampled_register(const struct unwind_input *input, unsigned perf_regis
 	return true;
 }
 
+void walk_prepare(struct unwinder *unwinder)
+{
+	if (__builtin_expect(unwinder->next_serial < LAST_SERIAL, 1))
+		return;
+	// All numbers are used: old entries might be taken for new ones.
+	memset(unwinder->cache, 0, CACHE_SETS * sizeof(*unwinder->cache));
+	memset(unwinder->recent, 0, sizeof(unwinder->recent));
+	memset(unwinder->active, 0, sizeof(unwinder->active));
+	unwinder->born_ns++;
+	unwinder->next_serial = 0;
+}
+
 // Numbers the image for this unwinder, if it had not. The number is the image's part of the cache's keys.
 static void adopt(struct unwinder *unwinder, struct unwind_image *image)
 {
 	if (image->owner == unwinder && image->owner_born_ns == unwinder->born_ns)
 		return;
-	if (++unwinder->next_serial == 0) { // all numbers used: old entries might be taken for new ones
-		memset(unwinder->cache, 0, CACHE_SETS * sizeof(*unwinder->cache));
-		memset(unwinder->recent, 0, sizeof(unwinder->recent));
-		memset(unwinder->active, 0, sizeof(unwinder->active));
-		unwinder->born_ns++;
-		unwinder->next_serial = 1;
-	}
 	image->owner = unwinder;
 	image->owner_born_ns = unwinder->born_ns;
-	image->serial = unwinder->next_serial;
+	image->serial = ++unwinder->next_serial;
 }
 
 static struct known_map known_map_of(const struct unwind_map *map, uint64_t generation)
@@ -38,12 +45,15 @@ static struct known_map known_map_of(const struct unwind_map *map, uint64_t gene
 
 	if (map->image == NULL)
 		return known;
-	uint64_t origin = map->bias + map->image->base;
-	known.to_key = ((uint64_t)map->image->serial << 32) - origin;
-	known.to_slot = (uint64_t)map->image->serial * 0x9e37 - origin; // images do not all begin in the same slots
+	uint64_t origin = map->bias + map->image->base, addr_end = map->image->arch != NULL ? map->image->arch->addr_end : 1;
+	// The image's serial number, and the distance from its base moved by some of it: images do not all begin in the same sets.
+	known.to_key = ((uint64_t)map->image->serial << 33) + (uint64_t)map->image->serial * 0x9e37 % (1u << 31) - origin;
+	if (map->start < origin || map->start - origin > UINT32_MAX || map->start >= addr_end - 1)
+		return known;
 	// Beyond 4 GiB from the image's base a rule's 32-bit offset could reach nothing.
-	if (map->start >= origin && map->start - origin <= UINT32_MAX)
-		known.size = size < UINT32_MAX - (map->start - origin) ? size : UINT32_MAX - (map->start - origin);
+	known.size = size < UINT32_MAX - (map->start - origin) ? size : UINT32_MAX - (map->start - origin);
+	if (known.size > addr_end - 1 - map->start) // so that a return address in it is one that can be
+		known.size = addr_end - 1 - map->start;
 	return known;
 }
 
@@ -129,14 +139,14 @@ static struct unwind_rule cached_rule(struct walk *walk, uint64_t lookup, uint8_
 	if (lookup - active->map.start >= active->size)
 		return (struct unwind_rule){ 0 };
 	uint64_t key = lookup + active->to_key;
-	struct cache_set *set = cache_set_of(unwinder->cache, lookup + active->to_slot);
-	struct unwind_rule rule;
-	if (cache_find(set, key, &rule)) {
+	struct cache_set *set = cache_set_of(unwinder->cache, key);
+	const struct cache_entry *entry = cache_find(set, key);
+	if (entry != NULL) {
 		unwinder->counters.cache_hits++;
-		return rule;
+		return entry->rule;
 	}
 	unwinder->counters.cache_misses++;
-	rule = rule_at(walk, &active->map, lookup, kind);
+	struct unwind_rule rule = rule_at(walk, &active->map, lookup, kind);
 	cache_put(set, key, rule);
 	return rule;
 }

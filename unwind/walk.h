@@ -6,10 +6,10 @@
 #include "unwind/rule_table.h"
 #include "unwind/unwind.h"
 
-enum { CACHE_BITS = 13, CACHE_SETS = 1 << CACHE_BITS, RECENT_BITS = 6, LANES = 8 };
+enum { CACHE_BITS = 14, CACHE_SETS = 1 << CACHE_BITS, RECENT_BITS = 6, LANES = 16 };
 
 struct cache_entry {
-	uint64_t key; // image's serial << 32 | vaddr - image's base; 0: empty
+	uint64_t key; // known_map_of; 0: empty
 	struct unwind_rule rule;
 };
 // One cache line. With one way a few per cent of a compiler's frames missed: return addresses that are often used had the same slot.
@@ -18,12 +18,12 @@ struct cache_set {
 	_Alignas(64) struct cache_entry way[CACHE_WAYS]; // from the one that came last
 };
 
-// A mapping, with what turns an address in it into a cache key and a slot by one addition each.
+// A mapping, with what turns an address in it into a cache key by one addition.
 struct known_map {
 	struct unwind_map map; // start == end: none
 	uint64_t generation;
 	uint64_t size;         // of the stretch whose addresses have keys, from map.start; 0 without an image
-	uint64_t to_key, to_slot;
+	uint64_t to_key;
 };
 
 // Where a sample has the registers that the walk begins with.
@@ -93,12 +93,12 @@ static inline bool walk_turn_to(struct walk *walk, uint64_t addr)
 	return false;
 }
 
-static inline struct cache_set *cache_set_of(struct cache_set *cache, uint64_t slot)
+static inline struct cache_set *cache_set_of(struct cache_set *cache, uint64_t key)
 {
-	return &cache[slot & (CACHE_SETS - 1)];
+	return &cache[key & (CACHE_SETS - 1)];
 }
 
-static inline bool cache_find(const struct cache_set *set, uint64_t key, struct unwind_rule *rule)
+static inline const struct cache_entry *cache_find(const struct cache_set *set, uint64_t key)
 {
 	const struct cache_entry *entry = set->way;
 
@@ -106,18 +106,30 @@ static inline bool cache_find(const struct cache_set *set, uint64_t key, struct 
 		while (++entry < set->way + CACHE_WAYS && entry->key != key)
 			;
 		if (entry == set->way + CACHE_WAYS)
-			return false;
+			return NULL;
 	}
-	*rule = entry->rule;
-	return true;
+	return entry;
+}
+
+static inline uint64_t rule_word(const struct cache_entry *entry)
+{
+	uint64_t word;
+
+	memcpy(&word, &entry->rule, sizeof(word));
+	return word;
 }
 
 static inline void cache_put(struct cache_set *set, uint64_t key, struct unwind_rule rule)
 {
+	// Fast steps read a word for fp whatever the rule: where none is saved, one that is there for sure.
+	if ((rule.kind & ~(uint32_t)1) == (RULE_SP | RULE_RA_SAVED))
+		rule.fp_off = rule.ra_off;
 	memmove(&set->way[1], &set->way[0], (CACHE_WAYS - 1) * sizeof(set->way[0]));
 	set->way[0] = (struct cache_entry){ .key = key, .rule = rule };
 }
 
+// Before the first of some stacks is begun.
+void walk_prepare(struct unwinder *unwinder);
 // Fills in what the walk begins with; the cursor stands at the leaf. false: there is nothing to walk, and out->end says why.
 bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const struct unwind_input *input, struct unwind_stack *out,
                 struct cursor *at);

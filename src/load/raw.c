@@ -15,7 +15,7 @@ enum {
 	SMALL_BATCH_BYTES = 256 << 10,
 	MANY_SAMPLES = 4096, // a recording of fewer is done before threads have compiled their rules
 	JOBS_A_THREAD = 32,
-	JOBS_A_TURN = 16,
+	JOBS_A_TURN = 32, // twice what is unwound at a time: short stacks make room for the next
 	WORKERS_MOST = 64,
 };
 

@@ -42,7 +42,7 @@ struct stack_job {
 	struct maps *maps;
 	struct stack_bytes stack;
 };
-enum { STACK_JOBS = 8 };
+enum { STACK_JOBS = 16 };
 
 struct drain_throttle { uint64_t id, since_ns; };
 
