@@ -65,6 +65,7 @@ static bool find_missing(struct choices *c, const struct profile *profile, struc
 	struct report_options how = report_defaults();
 	how.filter = c->selection.filter;
 	how.confidence = c->annotate.confidence;
+	how.ranges = 0;
 	bool good = report_build(&report, profile, &how, err);
 	for (size_t i = 0; good && i < report.events.count; i++)
 		if (report.events.data[i].source == &profile->events.data[c->annotate.event] && report.events.data[i].is_lossy)

@@ -221,6 +221,7 @@ static bool draw(struct choices *c, const struct profile *profile, uint32_t even
 	struct buf title = { 0 }, subtitle = { 0 }, out = { 0 };
 	options.filter = c->selection.filter; // borrowed
 	options.inlines = c->selection.load.inlines;
+	options.ranges = 0;
 	bool is_done = report_build(&report, profile, &options, err);
 	const struct report_event *e = is_done ? event_of(&report, &profile->events.data[event]) : NULL;
 	if (e != NULL) {

@@ -8,6 +8,7 @@ bool lacks_find(struct report *report, const struct profile *profile, const stru
 	struct report_options options = report_defaults();
 	options.filter = *filter; // borrowed
 	options.idle = idle;
+	options.ranges = 0;
 	options.keys.data = by_event;
 	options.keys.count = options.keys.capacity = 1;
 	return report_build(report, profile, &options, err);

@@ -308,12 +308,11 @@ static size_t rows_for(size_t terminal_rows)
 	return terminal_rows > LINES_AROUND + LEAST_ROWS ? terminal_rows - LINES_AROUND : LEAST_ROWS;
 }
 
-static bool write_report(const struct choices *c, const struct exporter *exporter, const struct report *report, struct err *err)
+static bool write_report(const struct choices *c, const struct exporter *exporter, const struct report *report, size_t columns, size_t rows,
+                         struct err *err)
 {
-	size_t columns, rows;
-	terminal_size(&columns, &rows);
 	struct export_input input = { .profile = report->profile, .report = report, .columns = columns, .wide = c->wide, .explain = c->explain,
-		.rows = c->report.top > 0 ? 0 : rows_for(rows), .color = terminal_color(c->color), .inlines = c->report.inlines,
+		.rows = c->report.top > 0 ? 0 : rows, .color = terminal_color(c->color), .inlines = c->report.inlines,
 		.fields = c->fields.size > 0 ? c->fields.data : NULL };
 	struct buf out = { 0 };
 	bool good = exporter->write(&input, &out, err);
@@ -357,24 +356,32 @@ static bool is_honest(const struct report *report, struct err *err)
 	return true;
 }
 
+static bool build_and_write(struct choices *c, const struct exporter *exporter, const struct profile *profile, struct err *err)
+{
+	struct report report = { 0 };
+	size_t columns, rows;
+	terminal_size(&columns, &rows);
+	rows = rows_for(rows);
+	c->report.filter = c->selection.filter;
+	c->report.inlines = c->selection.load.inlines;
+	if (strcmp(exporter->name, "text") == 0 && c->explain == NULL)
+		c->report.ranges = c->report.top > 0 ? c->report.top : rows;
+	bool good = report_build(&report, profile, &c->report, err) && write_report(c, exporter, &report, columns, rows, err);
+	if (good && c->strict)
+		good = is_honest(&report, err);
+	report_release(&report);
+	return good;
+}
+
 static bool run_choices(struct choices *c, struct err *err)
 {
 	const struct exporter *exporter = find_exporter(c->format, err);
 	if (exporter == NULL)
 		return false;
 	struct profile profile;
-	struct report report = { 0 };
 	bool good = select_load(&c->selection, &profile, err);
-	if (good && c->missing) {
-		good = write_missing(c, &profile, err);
-	} else if (good) {
-		c->report.filter = c->selection.filter;
-		c->report.inlines = c->selection.load.inlines;
-		good = report_build(&report, &profile, &c->report, err) && write_report(c, exporter, &report, err);
-		if (good && c->strict)
-			good = is_honest(&report, err);
-		report_release(&report);
-	}
+	if (good)
+		good = c->missing ? write_missing(c, &profile, err) : build_and_write(c, exporter, &profile, err);
 	profile_release(&profile);
 	return good;
 }

@@ -5,7 +5,6 @@
 #include "report/report.h"
 #include "report/tally.h"
 
-struct run_interval { double k; struct interval range; }; // k 0: none yet
 struct build {
 	struct report *report;
 	const struct profile *profile;
@@ -17,9 +16,6 @@ struct build {
 	double confidence;                    // of a row's intervals: all rows share the error with `simultaneous`
 	bool *aliased;                        // by row of the tally, where aliasing is suspected; else NULL
 	bool off[TALLY_BLOCKS];               // blocks of time in which a multiplexed event never ran
-	size_t blocks;                        // the others
-	double block_ratio, half_ratio;       // of so many blocks, and of half as many
-	struct run_interval *run_intervals;   // by a hash of k, while rows are made
 };
 // The loss and a row: BH-adjusted p of the test in windows with loss against those without, and the share if loss struck each window alike.
 struct tie { double z, q, imputed; };
@@ -34,8 +30,9 @@ void account_event(struct build *b);
 void place_losses(struct build *b);
 // Whether two combs agree.
 void test_aliasing(struct build *b);
-// Rows with measures and intervals, sorted, ranked (sections 1, 2, 4, 7).
+// Rows with measures, sorted, ranked (sections 2, 4, 7), with intervals where they are asked for.
 void build_rows(struct build *b);
+void find_ranges(struct build *b);
 // Caveats and verdict.
 void judge_event(struct build *b);
 // Those that the options ask for.

@@ -215,6 +215,7 @@ bool digest_build(struct digest *digest, struct profile *profile, const char *pa
 	struct report report;
 	chosen.confidence = options->confidence;
 	chosen.children = options->children;
+	chosen.ranges = 0;
 	vec_push(&chosen.keys, KEY_SYMBOL);
 	bool good = report_build(&report, profile, &chosen, err);
 	const struct report_event *event = good ? find_event(&report, options->event, err) : NULL;

@@ -10,7 +10,7 @@
 
 struct report_options report_defaults(void)
 {
-	return (struct report_options){ .inlines = true, .confidence = 0.95, .max_loss = 0.01, .calls_limit = 5 };
+	return (struct report_options){ .inlines = true, .confidence = 0.95, .max_loss = 0.01, .calls_limit = 5, .ranges = SIZE_MAX };
 }
 
 const char *report_printf(struct report *report, const char *format, ...)

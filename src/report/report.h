@@ -32,6 +32,7 @@ struct report_options {
 	double max_loss;          // 0.01
 	double percent_limit;
 	size_t top;               // 0: all
+	size_t ranges;            // of how many rows, the first ones, intervals are needed; SIZE_MAX: all
 	bool simultaneous;
 	enum { CALLS_NONE, CALLS_CALLER, CALLS_CALLEE } calls;
 	double calls_limit;       // percent of the row below which branches are not shown
@@ -42,7 +43,8 @@ enum row_flag { ROW_FEW = 1, ROW_TREND = 2, ROW_ALIASING = 4, ROW_TIED_LOSS = 8,
 struct row_measure {
 	double samples;           // k, on the scale of the event's n; whole unless weighted
 	double share;
-	struct interval run, workload, worst_case;
+	struct interval run, workload, worst_case; // 0 without `has_intervals`: behind the rows that options.ranges asks for
+	bool has_intervals;
 	unsigned flags;           // enum row_flag
 	bool supported;           // the workload interval may be printed as such
 	double deff, z_vn;
@@ -68,7 +70,7 @@ struct report_row {
 	uint32_t cpu;
 	bool is_kernel, is_unresolved;
 	unsigned flags;               // of the measure that orders the rows
-	uint32_t rank_lo, rank_hi;
+	uint32_t rank_lo, rank_hi;    // behind the rows that options.ranges asks for by the sign tests alone
 	struct row_measure self, total;
 	struct interval shown;        // the one `range` of the narrow layout
 	bool shown_is_run;            // it is the run interval, widened by loss: marked ~

@@ -1,13 +1,12 @@
-// Rows with their measures, intervals and ranks (statistics, sections 1, 2, 4, 5, 6 and 7).
+// Rows with their measures, order and ranks (statistics, sections 2, 4, 6 and 7).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/mem.h"
 #include "report/build.h"
 
-enum { FEW_VISITS = 20, MIN_SAMPLES_FOR_WORKLOAD = 100, RUN_INTERVALS = 1 << 12 };
+enum { FEW_VISITS = 20, MIN_SAMPLES_FOR_WORKLOAD = 100 };
 static const double TREND_Z = 1.645; // one-sided 5 % of the von Neumann ratio
 
 static const char NO_NAME[] = "[unknown]";
@@ -23,7 +22,7 @@ static const char *text_of(const struct profile *p, uint32_t id)
 static bool find_deff(const struct build *b, const double *k, double scale, struct row_measure *m)
 {
 	double scaled_n[TALLY_BLOCKS], scaled_k[TALLY_BLOCKS];
-	size_t blocks = 0;
+	size_t blocks = 0; // those in which a multiplexed event never ran say nothing
 	for (size_t j = 0; j < TALLY_BLOCKS; j++) {
 		if (b->off[j])
 			continue;
@@ -51,36 +50,11 @@ static bool find_deff(const struct build *b, const double *k, double scale, stru
 	return trend;
 }
 
-// The rows of few samples are many, and those of as many samples have one run interval.
-static struct interval run_interval(const struct build *b, double k)
-{
-	struct run_interval *known = &b->run_intervals[hash_u64((uint64_t)k) % RUN_INTERVALS];
-	if (!(known->k == k && k > 0))
-		*known = (struct run_interval){ k, clopper_pearson(k, b->event->n, b->confidence) };
-	return known->range;
-}
-
-// n as many blocks and the measure's design effect leave it.
-static double effective(const struct build *b, double n, const struct row_measure *m)
-{
-	return effective_n(n, m->deff, m->blocks == b->blocks ? b->block_ratio : b->half_ratio);
-}
-
-static void find_worst_case(const struct build *b, double n, struct row_measure *m)
-{
-	double missing = b->event->missing, conf = b->confidence, left = m->blocks > 0 ? effective(b, n + missing, m) : n + missing;
-	m->worst_case = m->workload;
-	if (missing > 0)
-		m->worst_case = (struct interval){ loss_lo(m->samples, n, missing, left, conf), loss_hi(m->samples, n, missing, left, conf) };
-	if (m->truncated_elsewhere > 0)
-		m->worst_case.hi = loss_hi(m->samples + m->truncated_elsewhere, n, missing, left, conf);
-}
-
 // `cut`: weight of incomplete stacks that do not show the row, for total; 0 for self.
 static void measure(const struct build *b, const struct tally_count *count, const double *blocks, double cut, struct row_measure *m)
 {
 	const struct report_event *event = b->event;
-	double n = event->n, conf = b->confidence, scale = b->tally.weight > 0 ? n / b->tally.weight : 0;
+	double n = event->n, scale = b->tally.weight > 0 ? n / b->tally.weight : 0;
 	m->flags = 0;
 	m->imputed = m->tied_q = -1;
 	m->samples = b->tally.is_weighted ? count->weight * scale : count->weight;
@@ -88,35 +62,16 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 	m->truncated_elsewhere = cut * scale;
 	m->visits = count->runs;
 	m->visits_outside = count->runs + b->tally.threads - count->starts - count->ends;
-	m->run = run_interval(b, m->samples);
 	m->deff = 1;
 	if (n < MIN_SAMPLES_FOR_WORKLOAD || event->source->counts_by_weight) { // counts without times: neither blocks nor visits
 		m->flags |= ROW_RUN_ONLY;
-		m->workload = m->run;
 	} else {
 		if (find_deff(b, blocks, scale, m))
 			m->flags |= ROW_TREND;
 		if (m->visits < FEW_VISITS || m->visits_outside < FEW_VISITS)
 			m->flags |= ROW_FEW;
-		double left = effective(b, n, m);
-		m->workload = clopper_pearson(m->samples * left / n, left, conf); // as workload_interval
 	}
 	m->supported = m->flags == 0;
-	find_worst_case(b, n, m);
-}
-
-// The one range that is printed: the workload interval; the worst case where loss counts; with too few visits this run's, widened by loss.
-static void choose_shown(const struct build *b, struct report_row *row)
-{
-	const struct report_event *event = b->event;
-	const struct row_measure *m = b->options->children ? &row->total : &row->self;
-	bool worst = event->is_lossy || (row->flags & ROW_TIED_LOSS) != 0;
-	double missing = worst ? event->missing : 0;
-	row->shown_is_run = (row->flags & (ROW_FEW | ROW_RUN_ONLY)) != 0;
-	if (!row->shown_is_run)
-		row->shown = worst ? m->worst_case : m->workload;
-	else
-		row->shown = missing > 0 ? loss_bounds(m->samples, event->n, missing, 1, 0, b->confidence).outer : m->run;
 }
 
 static void name_row(const struct build *b, const struct tally_row *from, struct report_row *row)
@@ -193,7 +148,7 @@ static void make_row(const struct build *b, uint32_t id, struct report_row *row)
 		row->self.supported = row->total.supported = false;
 	}
 	row->flags = b->options->children ? row->total.flags : row->self.flags;
-	choose_shown(b, row);
+	row->shown_is_run = (row->flags & (ROW_FEW | ROW_RUN_ONLY)) != 0;
 }
 
 // ---------------------------------------------------------------- order and ranks
@@ -230,50 +185,6 @@ static int by_total(const void *a, const void *c)
 	return by_measure(a, c, true);
 }
 
-static int by_double(const void *a, const void *c)
-{
-	double x = *(const double *)a, y = *(const double *)c;
-	return x < y ? -1 : x > y;
-}
-
-static size_t count_below(const double *sorted, size_t count, double value) // elements < value
-{
-	size_t lo = 0, hi = count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (sorted[middle] < value)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
-}
-
-// Where loss counts, and for rows whose own uncertainty is not known, the ranks that the worst-case ends leave are possible too.
-static void widen_ranks(struct report_event *event, size_t m, bool children)
-{
-	double *lo = mem_alloc((m + 1) * sizeof(*lo)), *hi = mem_alloc((m + 1) * sizeof(*hi));
-	for (size_t i = 0; i < m; i++) {
-		const struct row_measure *r = children ? &event->rows.data[i].total : &event->rows.data[i].self;
-		lo[i] = r->worst_case.lo;
-		hi[i] = r->worst_case.hi;
-	}
-	qsort(lo, m, sizeof(*lo), by_double);
-	qsort(hi, m, sizeof(*hi), by_double);
-	for (size_t i = 0; i < m; i++) {
-		struct report_row *row = &event->rows.data[i];
-		if (!event->is_lossy && !row->shown_is_run && (row->flags & ROW_TIED_LOSS) == 0)
-			continue;
-		const struct interval *w = children ? &row->total.worst_case : &row->self.worst_case;
-		size_t above = m - count_below(lo, m, nextafter(w->hi, 2)); // lo_j > hi_i
-		size_t below = count_below(hi, m, w->lo);                  // hi_j < lo_i
-		row->rank_lo = 1 + above < row->rank_lo ? 1 + (uint32_t)above : row->rank_lo;
-		row->rank_hi = m - below > row->rank_hi ? (uint32_t)(m - below) : row->rank_hi;
-	}
-	free(lo);
-	free(hi);
-}
-
 // Only rows with a sample of the measure have a rank; the others stand behind them, rank 0.
 static void rank_rows(const struct build *b)
 {
@@ -298,7 +209,6 @@ static void rank_rows(const struct build *b)
 	free(k);
 	free(deff);
 	free(ranks);
-	widen_ranks(event, m, children);
 }
 
 // ---------------------------------------------------------------- which rows are kept
@@ -370,28 +280,17 @@ static void find_confidence(struct build *b)
 	b->event->interval_confidence = b->confidence;
 }
 
-// Blocks in which a multiplexed event never ran say nothing.
-static void find_blocks(struct build *b)
-{
-	for (size_t j = 0; j < TALLY_BLOCKS; j++)
-		b->blocks += !b->off[j];
-	b->block_ratio = block_ratio(b->blocks, b->confidence);
-	b->half_ratio = block_ratio(b->blocks / 2, b->confidence);
-}
-
 void build_rows(struct build *b)
 {
 	struct report_event *event = b->event;
 	find_confidence(b);
-	find_blocks(b);
-	b->run_intervals = mem_zero(RUN_INTERVALS, sizeof(*b->run_intervals));
 	vec_reserve(&event->rows, b->tally.rows.count);
 	for (size_t i = 0; i < b->tally.rows.count; i++)
 		if (b->tally.rows.data[i].total.weight > 0)
 			make_row(b, (uint32_t)i, vec_add(&event->rows));
-	free(b->run_intervals);
 	if (event->rows.count > 0)
 		qsort(event->rows.data, event->rows.count, sizeof(*event->rows.data), b->options->children ? by_total : by_self);
 	rank_rows(b);
 	find_simultaneous(b);
+	find_ranges(b);
 }

@@ -324,6 +324,53 @@ static void test_flags(void)
 	profile_release(&p);
 }
 
+// Rows with intervals on request alone: what is shown of the first ones is the same, and of a few of the others their ranks made intervals.
+static void test_ranges(bool lossy, bool children)
+{
+	enum { FUNCTIONS = 300, SAMPLES = 30000 };
+	struct profile p;
+	syn_init(&p, 60);
+	uint32_t root = syn_function(&p, "main", "app"), stacks[FUNCTIONS];
+	for (int i = 0; i < FUNCTIONS; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "f%d", i);
+		stacks[i] = syn_stack(&p, root, syn_function(&p, name, "app"), PROFILE_NONE);
+	}
+	for (int i = 0, until = 0, f = 0; i < SAMPLES; i++) {
+		if (i >= until) { // phases: the first functions have more of the visits, some of the visits are long
+			f = (int)(FUNCTIONS * pow(uniform(), 4));
+			until = i + 1 + (f % 7 == 3 ? (int)(200 * uniform()) : 3);
+		}
+		syn_sample(&p, i * 0.002, stacks[f], 1);
+		if (i % 50 == 0)
+			syn_last(&p, end, UNWIND_TRUNCATED);
+	}
+	if (lossy)
+		vec_push(&p.losses, (struct profile_loss){ p.meta.start_ns, p.meta.end_ns, 300, 0, 0, false });
+	syn_account(&p, lossy ? 300 : 10, 0);
+	struct report_options options = report_defaults();
+	options.children = children;
+	struct report all = report_of(&p, &options);
+	size_t wrong = 0, few = 0, beyond = 0;
+	for (options.ranges = 0; options.ranges <= 40; options.ranges += 8) {
+		struct report some = report_of(&p, &options);
+		const struct report_row *x = all.events.data[0].rows.data, *y = some.events.data[0].rows.data;
+		for (size_t i = 0; i < options.ranges; i++) {
+			few += x[i].shown_is_run;
+			wrong += x[i].rank_lo != y[i].rank_lo || x[i].rank_hi != y[i].rank_hi || x[i].shown.lo != y[i].shown.lo || x[i].shown.hi != y[i].shown.hi ||
+				x[i].self.run.lo != y[i].self.run.lo || x[i].self.workload.hi != y[i].self.workload.hi || x[i].total.run.hi != y[i].total.run.hi ||
+				x[i].self.worst_case.lo != y[i].self.worst_case.lo || x[i].total.worst_case.hi != y[i].total.worst_case.hi || x[i].flags != y[i].flags;
+		}
+		for (size_t i = options.ranges; i < some.events.data[0].rows.count; i++)
+			beyond += y[i].self.has_intervals || y[i].total.has_intervals;
+		report_release(&some);
+	}
+	is_u64(wrong, 0, "the first rows are the same where only they have intervals%s%s", lossy ? ", with loss" : "", children ? ", by total" : "");
+	ok(few > 0 && (lossy || beyond < 5 * FUNCTIONS - 120), "rows of few visits among them; intervals made besides: %zu", beyond);
+	report_release(&all);
+	profile_release(&p);
+}
+
 static void test_filters(void)
 {
 	struct profile p;
@@ -412,6 +459,9 @@ int main(void)
 	test_simultaneous();
 	test_blocks_off();
 	test_flags();
+	test_ranges(false, false);
+	test_ranges(false, true);
+	test_ranges(true, false);
 	test_filters();
 	double small = timed_build(200000), large = timed_build(2000000);
 	ok(large < 20 * small + 1, "ten times the samples of 10,000 functions take %.2f s after %.2f s", large, small);
