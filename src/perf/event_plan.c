@@ -137,10 +137,8 @@ static void set_sampling(struct event_set *set, struct event_opened *event, cons
 	struct perf_event_attr *attr = &event->attr;
 
 	attr->sample_type = common_sample_type;
-	attr->watermark = !options->wakeup_each;
+	attr->watermark = 1;
 	attr->wakeup_watermark = options->wakeup_watermark != 0 ? options->wakeup_watermark : (uint32_t)(set->ring_bytes / 4);
-	if (options->wakeup_each)
-		attr->wakeup_events = 1; // in a union with the watermark
 	if (!event->samples) {
 		attr->sample_period = 0;
 		attr->freq = 0;

@@ -25,6 +25,7 @@ struct opening {
 	const struct event_target *target;
 	const struct event_options *options;
 	struct err *err;
+	bool wakes; // event_set_add_waking
 };
 
 const char *event_scope_text(enum event_scope scope)
@@ -105,13 +106,33 @@ static bool break_up(const struct opening *o, uint32_t index)
 	return true;
 }
 
+static struct perf_event_attr sideband_attr_of(const struct event_set *set, bool wakes)
+{
+	struct perf_event_attr attr = set->sideband_attr;
+	if (wakes) {
+		attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = attr.build_id = attr.ksymbol = attr.enable_on_exec = 0;
+		attr.context_switch = 1;
+	}
+	return attr;
+}
+
+static struct perf_event_attr attr_of(const struct event_opened *event, bool wakes)
+{
+	struct perf_event_attr attr = event->attr;
+	if (wakes) {
+		attr.watermark = attr.enable_on_exec = 0;
+		attr.wakeup_events = 1;
+	}
+	return attr;
+}
+
 // Opens event `index` at a place; *fd -1: the place is gone, which is no error.
 static bool open_event(const struct opening *o, uint32_t index, const struct place *place, int leader_fd, int *fd)
 {
 	struct event_opened *event = &o->set->events.data[index];
 
 	for (;;) {
-		*fd = open_at(o, event->attr, place, event->group_leader >= 0 ? leader_fd : -1);
+		*fd = open_at(o, attr_of(event, o->wakes), place, event->group_leader >= 0 ? leader_fd : -1);
 		if (*fd >= 0) {
 			event->is_proven = true;
 			return true;
@@ -125,11 +146,11 @@ static bool open_event(const struct opening *o, uint32_t index, const struct pla
 	}
 }
 
-static void keep(struct event_set *set, int fd, uint32_t event, const struct place *place)
+static void keep(const struct opening *o, int fd, uint32_t event, const struct place *place)
 {
-	struct event_fd kept = { .fd = fd, .event = event, .cpu_index = place->cpu_index, .tid = place->tid };
+	struct event_fd kept = { .fd = fd, .event = event, .cpu_index = place->cpu_index, .tid = place->tid, .wakes = o->wakes };
 	ioctl(fd, PERF_EVENT_IOC_ID, &kept.id);
-	vec_push(&set->fds, kept);
+	vec_push(&o->set->fds, kept);
 }
 
 // Every event at one place: the side-band event first, so that it owns the ring where this is the first place of a CPU.
@@ -138,13 +159,14 @@ static bool open_place(const struct opening *o, const struct place *place)
 	struct event_set *set = o->set;
 
 	if (set->has_sideband) {
-		int fd = open_at(o, set->sideband_attr, place, -1);
+		struct perf_event_attr attr = sideband_attr_of(set, o->wakes);
+		int fd = open_at(o, attr, place, -1);
 		if (fd >= 0)
-			keep(set, fd, EVENT_SIDEBAND, place);
+			keep(o, fd, EVENT_SIDEBAND, place);
 		else if (is_gone(o, errno, true))
 			return true;
 		else
-			return refused(o, errno, event_name(set, 0), &set->sideband_attr); // the user knows only what was asked for
+			return refused(o, errno, event_name(set, 0), &attr); // the user knows only what was asked for
 	}
 	int leader_fd = -1;
 	for (uint32_t i = 0; i < set->events.count; i++) {
@@ -155,7 +177,7 @@ static bool open_place(const struct opening *o, const struct place *place)
 			return false;
 		if (fd < 0)
 			return true;
-		keep(set, fd, i, place);
+		keep(o, fd, i, place);
 		if (set->events.data[i].group_leader < 0)
 			leader_fd = fd;
 	}
@@ -261,7 +283,7 @@ static void set_watermarks(struct event_set *set, const struct event_options *op
 	uint32_t watermark = options->wakeup_watermark != 0 && options->wakeup_watermark < set->ring_bytes ? options->wakeup_watermark :
 		(uint32_t)(set->ring_bytes / 4);
 	for (size_t i = 0; i < set->events.count; i++)
-		set->events.data[i].attr.wakeup_watermark = options->wakeup_each ? 1 : watermark; // or, in the same place, wakeup_events
+		set->events.data[i].attr.wakeup_watermark = watermark;
 	set->sideband_attr.wakeup_watermark = watermark;
 }
 
@@ -300,7 +322,7 @@ bool event_set_open(struct event_set *set, const struct event_specs *specs, cons
 	struct rlimit files = { 0 };
 	size_t need = event_set_fd_need(specs, target);
 
-	*set = (struct event_set){ .ring_bytes = options->ring_bytes };
+	*set = (struct event_set){ .ring_bytes = options->ring_bytes, .is_enabled = target->enable_on_exec };
 	if (options->ring_bytes < least_ring(options))
 		return err_set(err, STATUS_USAGE, "a ring of %zu bytes does not hold one record: at least %zu", options->ring_bytes, least_ring(options));
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY && need > files.rlim_cur)
@@ -309,6 +331,12 @@ bool event_set_open(struct event_set *set, const struct event_specs *specs, cons
 		return true;
 	event_set_close(set);
 	return false;
+}
+
+// Whether it is to be on while sampling is.
+static bool is_wanted(const struct event_set *set, const struct event_fd *f)
+{
+	return f->wakes == set->wakes_each || (f->event == EVENT_SIDEBAND && !f->wakes);
 }
 
 bool event_set_add_thread(struct event_set *set, const struct event_target *target, const struct event_options *options, int32_t tid, struct err *err)
@@ -325,7 +353,8 @@ bool event_set_add_thread(struct event_set *set, const struct event_target *targ
 		return false;
 	}
 	for (size_t i = first_fd; set->is_enabled && i < set->fds.count; i++)
-		ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+		if (is_wanted(set, &set->fds.data[i]))
+			ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0);
 	return true;
 }
 
@@ -334,7 +363,8 @@ bool event_set_enable(struct event_set *set, struct err *err)
 	// Side-band events first: a mapping made meanwhile must not be missed by a sample in it.
 	for (unsigned sampling = 0; sampling < 2; sampling++)
 		for (size_t i = 0; i < set->fds.count; i++)
-			if ((set->fds.data[i].event != EVENT_SIDEBAND) == (sampling == 1) && ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0) != 0)
+			if ((set->fds.data[i].event != EVENT_SIDEBAND) == (sampling == 1) && is_wanted(set, &set->fds.data[i]) &&
+			    ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0) != 0)
 				return err_errno(err, STATUS_HOST, "switching on event '%s'", event_name(set, set->fds.data[i].event));
 	set->is_enabled = true;
 	return true;
@@ -347,6 +377,29 @@ void event_set_disable(struct event_set *set)
 			if ((set->fds.data[i].event == EVENT_SIDEBAND) == (sideband == 1))
 				ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 	set->is_enabled = false;
+}
+
+bool event_set_add_waking(struct event_set *set, const struct event_target *target, struct err *err)
+{
+	struct opening opening = { .set = set, .target = target, .err = err, .wakes = true };
+	size_t first_fd = set->fds.count, first_ring = set->rings.count;
+	int error;
+
+	if (open_all(&opening) && map_rings(&opening, first_fd, set->ring_bytes, &error) && set_filters(&opening, first_fd))
+		return true;
+	close_from(set, first_fd, first_ring);
+	return false;
+}
+
+void event_set_wake_each(struct event_set *set, bool each)
+{
+	for (size_t i = 0; i < set->fds.count && each != set->wakes_each; i++)
+		if (set->fds.data[i].wakes != each && (set->fds.data[i].event != EVENT_SIDEBAND || set->fds.data[i].wakes))
+			ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+	set->wakes_each = each;
+	for (size_t i = 0; i < set->fds.count && set->is_enabled; i++)
+		if (set->fds.data[i].wakes == each && is_wanted(set, &set->fds.data[i]))
+			ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 int event_set_poll_fd(const struct event_set *set, uint32_t slot)

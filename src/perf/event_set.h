@@ -46,7 +46,6 @@ struct event_options {
 	bool context_switch;
 	size_t ring_bytes;               // data area per ring, power of two
 	uint32_t wakeup_watermark;       // 0: a quarter of the ring
-	bool wakeup_each;                // whoever polls a ring wakes for every sample instead
 };
 
 struct event_fd {
@@ -55,6 +54,7 @@ struct event_fd {
 	uint32_t event;     // index into events, or EVENT_SIDEBAND
 	uint32_t cpu_index; // of target->cpus, and of its ring; SCOPE_THREAD: of its ring
 	int32_t tid;        // -1: any
+	bool wakes;         // of event_set_add_waking
 };
 enum { EVENT_SIDEBAND = 0xfffffffe };
 
@@ -81,7 +81,8 @@ struct event_set {
 	VEC(struct event_decision) decisions;
 	struct perf_event_attr sideband_attr;
 	bool has_sideband, has_format_lost, has_build_ids;
-	bool is_enabled;                 // threads added later start at once
+	bool is_enabled;                 // by us, or by the exec that comes: threads added later start at once
+	bool wakes_each;                 // which of the two is on, after event_set_add_waking
 	size_t ring_bytes;               // as mapped
 };
 
@@ -96,6 +97,11 @@ bool event_set_open(struct event_set *set, const struct event_specs *specs, cons
 bool event_set_add_thread(struct event_set *set, const struct event_target *target, const struct event_options *options, int32_t tid, struct err *err);
 bool event_set_enable(struct event_set *set, struct err *err);
 void event_set_disable(struct event_set *set);
+// Adds to each event one like it that wakes whoever polls the ring for every sample, and records of task switches (their fds are the side-band event's);
+// all switched off. The target's threads are those of now. On failure the set is as it was.
+bool event_set_add_waking(struct event_set *set, const struct event_target *target, struct err *err);
+// After that: which of the two is on. Takes some microseconds for each fd; nothing is sampled twice, and both together run for as long as one would.
+void event_set_wake_each(struct event_set *set, bool each);
 void event_set_close(struct event_set *set);
 
 // An fd to poll for the ring whose fd hung up: of an event that writes there and lives on. -1: none does, all its tasks have ended.

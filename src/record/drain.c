@@ -52,9 +52,15 @@ void drain_reset_events(struct drain *drain)
 		record_layout_init(&drain->layouts[e], &attr, false);
 	}
 	record_layout_init(&drain->layouts[count], drain->set->has_sideband ? &drain->set->sideband_attr : &drain->set->events.data[0].attr, false);
+	drain_learn_ids(drain);
+}
+
+void drain_learn_ids(struct drain *drain)
+{
+	uint32_t count = (uint32_t)drain->set->events.count;
 	for (size_t i = 0; i < drain->set->fds.count; i++) {
 		const struct event_fd *fd = &drain->set->fds.data[i];
-		hash_map_put(&drain->by_id, fd->id, fd->event == EVENT_SIDEBAND ? (uint32_t)count : fd->event, NULL);
+		hash_map_put(&drain->by_id, fd->id, fd->event == EVENT_SIDEBAND ? count : fd->event, NULL);
 	}
 }
 
@@ -247,7 +253,7 @@ static void take(void *context, const struct merge_item *item)
 			drain->ledger->events.data[event].dropped++;
 		return;
 	}
-	if (record.type != PERF_RECORD_SAMPLE)
+	if (record.type != PERF_RECORD_SAMPLE && record.type != PERF_RECORD_SWITCH && record.type != PERF_RECORD_SWITCH_CPU_WIDE)
 		drain_walk_jobs(drain);
 	switch (record.type) {
 	case PERF_RECORD_SAMPLE:

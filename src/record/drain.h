@@ -90,7 +90,7 @@ struct drain {
 	bool ticked;               // a second passed in the last pass
 	bool rereading, reread_wanted;
 	size_t ring_now;           // of the record at hand
-	uint64_t unwound, cut_full; // stacks since the session last looked, and those of them that end where a full copy does
+	uint64_t unwound, beyond; // stacks since the session last looked, and those of them that go on beyond a full copy, read there or not
 	size_t most_bytes;         // that the last pass found in one ring
 	bool found_births;         // the last pass saw code being mapped: programs start
 };
@@ -99,6 +99,7 @@ enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };
 
 void drain_init(struct drain *drain);     // after the members above are set
 void drain_reset_events(struct drain *drain); // the set was (re)opened: layouts, ids
+void drain_learn_ids(struct drain *drain);    // the set has further events
 void drain_release(struct drain *drain);
 // Threads that may carry two events: keep one stream each.
 void drain_doubt(struct drain *drain, const int32_t *tids, size_t count);

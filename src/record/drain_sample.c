@@ -204,10 +204,10 @@ static bool put_walked(struct drain *drain, const struct stack_job *job, const s
 	if (job->stack.size > 0) {
 		learn_top(drain, &job->record, stack, &job->stack);
 		drain->unwound++;
-		drain->cut_full += stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size;
 		// What the copy alone held is no splice.
 		if (unwind_end_is_root(stack->end) && stack->last_cfa > sp_of(drain, &job->record) + sample->stack.dyn_size)
 			splice = job->stack.splice;
+		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size);
 	}
 	put_live(drain, &job->record, job->event, job->maps, stack, splice);
 	return true;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "record/budget.h"
@@ -54,13 +55,14 @@ static bool coarser(const struct session *session, struct event_options *next)
 	return false;
 }
 
-static void add_ids(struct session *session)
+// Of the events from `first_fd` on, into the file.
+static void add_ids(struct session *session, size_t first_fd)
 {
 	size_t count = session->set.events.count;
 	uint64_t *ids = mem_zero(session->set.fds.count + 1, sizeof(*ids));
 	for (size_t e = 0; e < count + session->set.has_sideband; e++) {
 		size_t n = 0;
-		for (size_t i = 0; i < session->set.fds.count; i++)
+		for (size_t i = first_fd; i < session->set.fds.count; i++)
 			if (session->set.fds.data[i].event == (e < count ? (uint32_t)e : (uint32_t)EVENT_SIDEBAND))
 				ids[n++] = session->set.fds.data[i].id;
 		output_ids(session->output, e, ids, n);
@@ -80,7 +82,7 @@ static void tails_end(struct session *session)
 	session->drain.tails = NULL;
 	tails_free(session->tails);
 	session->tails = NULL;
-	session->options.wakeup_each = session->options.context_switch = false;
+	session->tails_rest = false;
 }
 
 // A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
@@ -98,7 +100,7 @@ static bool reopen(struct session *session, struct err *err)
 	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, err))
 		return false;
 	drain_reset_events(&session->drain);
-	add_ids(session);
+	add_ids(session, 0);
 	return true;
 }
 
@@ -127,76 +129,111 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 }
 
 // ---------------------------------------------------------------- stacks beyond the kernel's cap
-enum { TAILS_STACKS = 100, TAILS_NEED_PERCENT = 3, TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
+// Read on from 3% of the stacks on, and until fewer than 1% of them need it: what a program does comes in phases (clang's deep stacks in a tenth of its time), and
+// 19 of 20 wake-ups would be for nothing.
+enum { TAILS_STACKS = 100, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 1 };
+enum { TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
 
 static const char *tails_refusal(const struct session *session, double percent)
 {
+	struct rlimit files;
 	if (session->priority != PRIORITY_FIFO)
 		return "needs real-time priority";
 	if (session->target.events.scope == SCOPE_THREAD)
 		return "needs rings by CPU";
 	if (session->drain.filter)
 		return "needs events of the target's own, and these are of every process";
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < session->set.fds.count)
+		return "needs twice the file descriptors (ulimit -n)";
 	return percent > session->config->max_cpu_percent ? "would cost more than --max-cpu" : NULL;
 }
 
-// Whether so many stacks end where a full copy does that reading on is worth its price.
-static bool wants_tails(struct session *session)
+enum tails_step { TAILS_AS_THEY_ARE, TAILS_BEGIN, TAILS_REST };
+
+// By whether so many stacks go on beyond a full copy that reading on is worth its price.
+static enum tails_step next_tails(struct session *session)
 {
 	struct drain *drain = &session->drain;
-	if (session->tails != NULL || session->no_tails || session->config->no_join || session->config->mode != CHAIN_LIVE || drain->unwound < TAILS_STACKS)
-		return false;
+	if (session->no_tails || session->config->no_join || session->config->mode != CHAIN_LIVE || drain->unwound < TAILS_STACKS)
+		return TAILS_AS_THEY_ARE;
 	// Who asked for small copies asked for cheap ones: a wake-up a sample would cost several times what they save.
 	if (session->config->stack_bytes > 0 && session->config->stack_bytes < STACK_BYTES_MAX)
-		return false;
-	double seconds = (double)(drain->now_ns - session->tails_since_ns) / 1e9, share = 100.0 * (double)drain->cut_full / (double)drain->unwound;
+		return TAILS_AS_THEY_ARE;
+	double seconds = (double)(drain->now_ns - session->tails_since_ns) / 1e9, share = 100.0 * (double)drain->beyond / (double)drain->unwound;
 	double percent = session->cpu_percent + (double)drain->unwound / seconds * TAIL_COST_NS / 1e7;
-	drain->unwound = drain->cut_full = 0;
+	drain->unwound = drain->beyond = 0;
 	session->tails_since_ns = drain->now_ns;
+	if (session->tails != NULL && !session->tails_rest)
+		return share < TAILS_REST_PERCENT ? TAILS_REST : TAILS_AS_THEY_ARE;
 	if (share <= TAILS_NEED_PERCENT)
-		return false;
+		return TAILS_AS_THEY_ARE;
 	const char *refusal = tails_refusal(session, percent);
 	if (refusal == NULL)
-		return true;
+		return TAILS_BEGIN;
 	session->no_tails = true;
 	decide(&session->decisions, "%.0f%% of the stacks are deeper than the copy and stay truncated: reading on while the program is stopped %s", share, refusal);
-	return false;
+	return TAILS_AS_THEY_ARE;
 }
 
-static bool start_tails(struct session *session)
+static void pause_tails(struct session *session)
+{
+	event_set_wake_each(&session->set, false);
+	tails_stop(session->tails);
+	session->tails_rest = true;
+}
+
+static void rest_tails(struct session *session)
+{
+	pause_tails(session);
+	if (++session->tails_rests == 1)
+		decide(&session->decisions, "from +%.1f s on they are read on only while more than %d%% of the stacks need it", seconds_now(session), TAILS_NEED_PERCENT);
+}
+
+static void resume_tails(struct session *session)
 {
 	struct err err = { 0 };
-	session->options.wakeup_each = session->options.context_switch = true; // the readers need both
-	if (!reopen(session, &err)) {
-		decide(&session->decisions, "the events could not be opened again with a wake-up for each sample: %.150s", err.text);
-		return false;
+	session->tails_rest = !tails_resume(session->tails, &err);
+	if (!session->tails_rest) {
+		event_set_wake_each(&session->set, true);
+		return;
 	}
+	session->no_tails = true;
+	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: %.150s", seconds_now(session), err.text);
+}
+
+static void start_tails(struct session *session)
+{
+	struct err err = { 0 };
+	size_t first_fd = session->set.fds.count;
+	if (session->target.events.scope == SCOPE_TASK)
+		target_collect_tids(&session->target);
+	if (!event_set_add_waking(&session->set, &session->target.events, &err)) {
+		session->no_tails = true;
+		decide(&session->decisions, "stacks deeper than the copy stay truncated: no events that wake for each sample: %.150s", err.text);
+		return;
+	}
+	drain_learn_ids(&session->drain);
+	add_ids(session, first_fd);
 	const struct tails_config config = {
 		.set = &session->set, .machine = session->host.machine, .wake_fd = session->wake_drain_fd,
 		.priority = (session->config->realtime > 0 ? session->config->realtime : 1) + 1,
 	};
-	if (tails_start(&session->tails, &config, &err)) {
-		session->drain.tails = session->tails;
-		decide(&session->decisions, "from +%.1f s on stacks deeper than the copy are read on while the program is stopped", seconds_now(session));
-	} else {
-		session->no_tails = true;
-		// These events keep it until they are opened again; the wake-ups find the drain thread by its timer.
-		session->options.wakeup_each = session->options.context_switch = false;
+	if (!tails_start(&session->tails, &config, &err)) {
+		session->no_tails = true; // their events stay off
 		decide(&session->decisions, "stacks deeper than the copy stay truncated: %.150s", err.text);
-		if (!reopen(session, &err))
-			return false;
+		return;
 	}
-	return event_set_enable(&session->set, &err);
+	session->drain.tails = session->tails;
+	event_set_wake_each(&session->set, true);
+	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy are read on while the program is stopped", seconds_now(session));
 }
 
-static bool stop_tails(struct session *session, double used_percent)
+static void stop_tails(struct session *session, double used_percent)
 {
-	struct err err = { 0 };
+	pause_tails(session);
 	session->no_tails = true;
-	session->options.wakeup_each = session->options.context_switch = false;
 	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: the recorder used %.1f%% of one CPU (--max-cpu %g)",
 	       seconds_now(session), used_percent, session->config->max_cpu_percent);
-	return reopen(session, &err) && event_set_enable(&session->set, &err);
 }
 
 // ---------------------------------------------------------------- the budget
@@ -214,9 +251,10 @@ static bool keep_budget(struct session *session, bool *reopened)
 	if (session->hot_seconds < 2)
 		return true;
 	session->hot_seconds = 0;
-	if (session->tails != NULL) {
-		*reopened = true;
-		return stop_tails(session, percent);
+	if (session->tails != NULL && !session->tails_rest) {
+		*reopened = true; // so far as polling goes
+		stop_tails(session, percent);
+		return true;
 	}
 	struct event_options next;
 	if (!coarser(session, &next)) {
@@ -256,7 +294,7 @@ static bool start_late(struct session *session)
 static struct drain_poll *new_poll(const struct session *session)
 {
 	static const struct event_set none;
-	return drain_poll_new(session->tails != NULL ? &none : &session->set, session->wake_drain_fd);
+	return drain_poll_new(session->tails != NULL && !session->tails_rest ? &none : &session->set, session->wake_drain_fd);
 }
 
 static void drain_loop(struct session *session)
@@ -279,13 +317,14 @@ static void drain_loop(struct session *session)
 			want_end(session, END_EVENTS);
 			break;
 		}
-		if (!reopened && wants_tails(session)) {
-			reopened = true;
-			if (!start_tails(session)) {
-				want_end(session, END_EVENTS);
-				break;
-			}
-		}
+		enum tails_step step = reopened ? TAILS_AS_THEY_ARE : next_tails(session);
+		if (step == TAILS_REST)
+			rest_tails(session);
+		else if (step == TAILS_BEGIN && session->tails != NULL)
+			resume_tails(session);
+		else if (step == TAILS_BEGIN)
+			start_tails(session);
+		reopened = reopened || step != TAILS_AS_THEY_ARE;
 		if (reopened) {
 			drain_poll_free(poll);
 			poll = new_poll(session);

@@ -136,7 +136,7 @@ bool session_open_events(struct session *session, struct err *err)
 	choose_options(session);
 	uint64_t before;
 	struct sizes sizes = { 0 };
-	privilege_raise_files(event_set_fd_need(session->config->specs, &session->target.events) + 256, &before);
+	privilege_raise_files(2 * event_set_fd_need(session->config->specs, &session->target.events) + 256, &before); // twice: event_set_add_waking
 	for (;;) {
 		struct err why = { 0 };
 		if (!choose_sizes(session, &sizes, err))

@@ -42,6 +42,8 @@ struct session {
 	struct tails *tails;         // NULL: stacks beyond the kernel's cap are not read
 	uint64_t tails_since_ns;     // when the drain thread's count of cut stacks began
 	double cpu_percent;          // of one CPU, over the last second
+	bool tails_rest;             // they are there, but nothing is read: few stacks need it now
+	unsigned tails_rests;        // how often they came to rest
 	bool no_tails;               // and will not be: refused, or too dear
 };
 

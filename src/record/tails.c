@@ -47,7 +47,7 @@ struct reader {
 struct tails {
 	struct tails_config config;
 	struct record_layout *layouts; // per event, the side-band's behind them
-	struct hash_map by_id;         // event id -> index; not changed while readers run
+	struct hash_map by_id;         // id of an event that wakes for each sample -> index; not changed while readers run
 	struct unwind_regs regs;
 	struct reader *readers;        // by ring
 	size_t count;
@@ -201,11 +201,11 @@ static void *reader_main(void *context)
 }
 
 // ---------------------------------------------------------------- starting and stopping
-static bool start_reader(struct tails *tails, size_t i, size_t capacity, struct err *err)
+static bool new_reader(struct tails *tails, size_t i, size_t capacity, struct err *err)
 {
 	struct reader *reader = &tails->readers[i];
 	struct ring *ring = &tails->config.set->rings.data[i];
-	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .poll_fd = ring->fd, .capacity = capacity, .seen = ring->tail };
+	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .capacity = capacity, .seen = ring->tail };
 	reader->ring.wrapped = mem_alloc(RECORD_BYTES_MAX);
 	reader->scanned = mem_alloc(RECORD_BYTES_MAX);
 	reader->ring.seen = NULL;
@@ -214,24 +214,48 @@ static bool start_reader(struct tails *tails, size_t i, size_t capacity, struct 
 	if (block == MAP_FAILED)
 		return err_errno(err, STATUS_HOST, "%zu bytes for stacks", capacity);
 	reader->block = block;
+	return true;
+}
+
+static bool start_reader(struct reader *reader, struct err *err)
+{
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
-	struct sched_param param = { .sched_priority = tails->config.priority };
+	struct sched_param param = { .sched_priority = reader->tails->config.priority };
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
 	pthread_attr_setschedparam(&attr, &param);
-	size_t cpu = ring->cpu, set_bytes = CPU_ALLOC_SIZE(cpu + 1);
+	size_t cpu = reader->drained->cpu, set_bytes = CPU_ALLOC_SIZE(cpu + 1);
 	cpu_set_t *set = CPU_ALLOC(cpu + 1);
 	CPU_ZERO_S(set_bytes, set);
 	CPU_SET_S(cpu, set_bytes, set);
 	pthread_attr_setaffinity_np(&attr, set_bytes, set);
-	ring->seen = &reader->seen;
+	reader->poll_fd = reader->drained->fd;
+	reader->drained->seen = &reader->seen;
 	int error = pthread_create(&reader->thread, &attr, reader_main, reader);
 	pthread_attr_destroy(&attr);
 	CPU_FREE(set);
 	reader->is_running = error == 0;
 	if (error != 0)
 		return err_set(err, STATUS_HOST, "a real-time thread on CPU %zu: %s", cpu, strerror(error));
+	return true;
+}
+
+bool tails_resume(struct tails *tails, struct err *err)
+{
+	uint64_t stops;
+	(void)!read(tails->stop_fd, &stops, sizeof(stops));
+	for (size_t i = 0; i < tails->count; i++) { // all, before one looks where the others stand
+		struct reader *reader = &tails->readers[i];
+		if (reader->ring.tail < reader->drained->tail)
+			reader->ring.tail = reader->drained->tail;
+		__atomic_store_n(&reader->seen, reader->ring.tail, __ATOMIC_RELEASE);
+	}
+	for (size_t i = 0; i < tails->count; i++)
+		if (!start_reader(&tails->readers[i], err)) {
+			tails_stop(tails);
+			return false;
+		}
 	return true;
 }
 
@@ -258,7 +282,7 @@ bool tails_start(struct tails **out, const struct tails_config *config, struct e
 		tails->readers[i].seen = set->rings.data[i].tail;
 	}
 	for (size_t i = 0; i < set->fds.count; i++)
-		if (set->fds.data[i].event != EVENT_SIDEBAND)
+		if (set->fds.data[i].wakes && set->fds.data[i].event != EVENT_SIDEBAND)
 			hash_map_put(&tails->by_id, set->fds.data[i].id, set->fds.data[i].event, NULL);
 	while (capacity * tails->count > TAIL_QUEUES_BYTES && capacity > QUEUE_BYTES_MIN)
 		capacity /= 2;
@@ -266,9 +290,8 @@ bool tails_start(struct tails **out, const struct tails_config *config, struct e
 	if (!good)
 		err_set(err, STATUS_HOST, "no eventfd, or stacks of an unknown machine");
 	for (size_t i = 0; good && i < tails->count; i++)
-		good = start_reader(tails, i, capacity, err);
-	if (!good) {
-		tails_stop(tails);
+		good = new_reader(tails, i, capacity, err);
+	if (!good || !tails_resume(tails, err)) {
 		tails_free(tails);
 		return false;
 	}
@@ -289,7 +312,6 @@ void tails_stop(struct tails *tails)
 		reader->is_running = false;
 		if (reader->drained != NULL)
 			reader->drained->seen = NULL;
-		reader->drained = NULL;
 	}
 }
 

@@ -3,7 +3,7 @@
 // One thread for each ring, pinned to its CPU, at a real-time priority above the drain thread's, with a wake-up for every sample: it preempts the target on
 // the CPU where the sample was taken, before the target runs on, and reads its stack with process_vm_readv. It only reads ahead: the drain thread takes the
 // records from the ring as ever, but none that the reader has not seen (struct ring, `seen`), and finds what was read by the sample's time and thread.
-// A wake-up costs 16 to 18 us of CPU: the session switches the readers on by need.
+// A wake-up costs 16 to 18 us of CPU: the session switches the readers on and off by need, phase by phase of the program.
 #ifndef PERFSAMPLE_RECORD_TAILS_H
 #define PERFSAMPLE_RECORD_TAILS_H
 
@@ -24,15 +24,18 @@ enum {
 
 struct tails;
 struct tails_config {
-	struct event_set *set;   // opened, with a wake-up for each sample (event_options.wakeup_each)
+	struct event_set *set;   // opened, and event_set_add_waking done
 	uint16_t machine;        // EM_* of this host
 	int priority;            // SCHED_FIFO
 	int wake_fd;             // an eventfd that wakes the drain thread: a queue is half full
 };
 // The readers run when this returns. STATUS_HOST: a thread could not be had, or not at that priority.
 bool tails_start(struct tails **out, const struct tails_config *config, struct err *err);
-// Ends the readers; the rings can be drained whole then, and what was read is found still.
+// Ends the readers, the set's samples being those that wake nobody from then on (event_set_wake_each); the rings can be drained whole, and what was read is
+// found still.
 void tails_stop(struct tails *tails);
+// The readers run again; the set's samples are to wake them from then on. STATUS_HOST as before: none runs.
+bool tails_resume(struct tails *tails, struct err *err);
 void tails_free(struct tails *tails);
 
 // Drain thread. The stack of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until

@@ -308,6 +308,13 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	else
 		skip "another thread writes into the stack" "one CPU"
 	fi
+	rec --max-cpu 100 -F 2000 -- sh -c './changing 0.5 100000; i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; ./changing 0.5 100000'
+	tr -s '\n ' ' ' <"$dir/err" | grep -q 'read on only while more than 3% of the stacks need it'
+	ok $? "between two phases of deep stacks nothing is read on"
+	spliced 500 "and in both of them"
+	"$ps" script -F pid,ip,via -i "$dir/perf.data" 2>>"$dir/err" | awk '/^ *[0-9]+ *$/ { pid = $1 } /joined exact/ { joined[pid]++ }
+		END { for (pid in joined) phases += joined[pid] > 100; exit phases != 2 }'
+	ok $? "some hundred in each"
 	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
 	holds 'ends["splices"] == {"exact": 0, "checked": 0} and e["stacks"]["truncated"] > 0.7 * taken' "--no-join: truncated"
 	rec --max-cpu 100 -F 2000 --call-graph dwarf,8192 ./changing 0.5 100000

@@ -164,6 +164,53 @@ static void test_add_thread(void)
 	event_set_close(&set);
 }
 
+static bool wakes_within(const struct event_set *set, int ms)
+{
+	struct pollfd fds[256];
+	for (size_t i = 0; i < set->rings.count; i++)
+		fds[i] = (struct pollfd){ .fd = set->rings.data[i].fd, .events = POLLIN };
+	return poll(fds, set->rings.count, ms) > 0;
+}
+
+static void test_waking(void)
+{
+	struct held held = hold(spin);
+	int32_t tid = held.pid;
+	struct event_set set;
+	struct event_options o = options();
+	struct event_target t = target(SCOPE_TASK, &tid, 1);
+	t.inherit = true;
+	if (!ok(open_set(&set, "cpu-clock", &t, &o) && event_set_enable(&set, &err), "to be waked by: opened"))
+		return;
+	ok(write(held.go, "x", 1) == 1, "released");
+	ok(!wakes_within(&set, 60), "some hundred samples wake nobody");
+	ok(event_set_add_waking(&set, &t, &err), "the like events that wake are added while it runs");
+	is_u64(set.fds.count, 4 * cpu_count, "with those of task switches");
+	is_u64(set.rings.count, cpu_count, "to the rings that exist");
+	ok(!wakes_within(&set, 30), "and off");
+	event_set_wake_each(&set, true);
+	ok(wakes_within(&set, 2000), "switched on, a sample wakes");
+	burn(0.05);
+	event_set_wake_each(&set, false);
+	(void)wakes_within(&set, 0);
+	ok(!wakes_within(&set, 30), "switched off, none does");
+	event_set_wake_each(&set, true);
+	event_set_wake_each(&set, true);
+	waitpid(held.pid, NULL, 0);
+	close(held.go);
+	event_set_disable(&set);
+	struct counts n = drain(&set, tid);
+	struct event_reading reading = event_set_read(&set, 0, UINT32_MAX);
+	double due = (double)reading.running / 500000;
+	is_u64(n.bad + n.disorder, 0, "every record decodes");
+	is_close((double)reading.running, (double)reading.value, 0.01, "both together have run as one would have");
+	ok(due > 600, "for as long as it ran (%.1f samples due)", due);
+	is_close((double)(n.samples + reading.lost), due, 0.01, "and nothing was sampled twice or not at all (%llu + %llu, due %.1f)",
+	         (unsigned long long)n.samples, (unsigned long long)reading.lost, due);
+	is_u64(n.exits, 1, "its EXIT, once");
+	event_set_close(&set);
+}
+
 // A busy process on each CPU: ticks of an idle virtual CPU may be due and never come, whoever asks for them (seen on Linux 6.18, perf record -a too).
 static size_t occupy(pid_t *children, size_t most)
 {
@@ -277,6 +324,7 @@ int main(void)
 	test_group();
 	test_threads();
 	test_add_thread();
+	test_waking();
 	test_cpus();
 	test_cgroup();
 	return tap_done();
