@@ -76,8 +76,8 @@ static struct place find_place(struct dwarf_unit *dies, uint64_t vaddr)
 	struct place place = { .innermost = SPAN_NONE };
 	const struct dwarf_answer *answer = dwarf_functions_answer(dies, vaddr);
 	if (answer != NULL && answer->function != SPAN_NONE) {
-		place.function = &dies->functions->all.data[answer->function];
-		place.inlined = dies->functions->met.data;
+		place.function = &dies->functions->met.data[answer->function];
+		place.inlined = dies->functions->met_inlined.data;
 		place.innermost = answer->inlined;
 	} else if (answer == NULL && (place.function = dwarf_function_find(dies, vaddr)) != NULL) {
 		struct dwarf_inlines *inlines = dwarf_function_inlines(dies, place.function);

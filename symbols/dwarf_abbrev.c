@@ -25,6 +25,99 @@ static void add_steps(struct abbrev_table *table, struct abbrev *entry)
 		table->steps.data[table->steps.count - 1].is_last = true;
 }
 
+// What is read of a DIE that may have code: where that is, and which DIE comes behind its children.
+static void add_takes(struct abbrev_table *table, struct abbrev *entry)
+{
+	struct abbrev_take take = { 0 };
+	entry->takes = (uint32_t)table->takes.count;
+	for (uint32_t i = 0; i < entry->count; i++) {
+		const struct abbrev_attr *attr = &table->attrs.data[entry->first + i];
+		switch (attr->name) {
+		case DW_AT_low_pc: take.what = TAKE_LOW; break;
+		case DW_AT_high_pc: take.what = TAKE_HIGH; break;
+		case DW_AT_ranges: take.what = TAKE_RANGES; break;
+		case DW_AT_sibling: take.what = TAKE_SIBLING; break;
+		default:
+			if (attr->size >= 0) {
+				take.skip += (uint32_t)attr->size;
+				continue;
+			}
+			take.what = TAKE_NOTHING;
+		}
+		take.form = attr->form;
+		take.size = attr->form == DW_FORM_implicit_const ? -1 : attr->size;
+		take.constant = attr->constant;
+		vec_push(&table->takes, take);
+		take = (struct abbrev_take){ 0 };
+	}
+	take.what = TAKE_END;
+	vec_push(&table->takes, take);
+}
+
+static uint8_t kinds_of(const struct abbrev *entry)
+{
+	switch (entry->tag) {
+	case DW_TAG_subprogram:
+		if (entry->has_code)
+			return DIE_CODE;
+		return !entry->has_children ? 0 : entry->is_declaration ? DIE_CODELESS : DIE_FUNCTION;
+	case DW_TAG_inlined_subroutine: return DIE_INLINED;
+	case DW_TAG_structure_type: case DW_TAG_class_type: case DW_TAG_union_type: return entry->has_children ? DIE_TYPE : 0;
+	case DW_TAG_namespace: case DW_TAG_interface_type: return entry->has_children ? DIE_SCOPE : 0;
+	case DW_TAG_enumeration_type: case DW_TAG_array_type: case DW_TAG_subroutine_type: case DW_TAG_call_site: case DW_TAG_GNU_call_site:
+	case DW_TAG_GNU_formal_parameter_pack: case DW_TAG_GNU_template_parameter_pack: return entry->has_children ? DIE_CODELESS : 0;
+	default: return 0;
+	}
+}
+
+static enum abbrev_varying varying_of(uint16_t form)
+{
+	switch (form) {
+	case DW_FORM_udata: case DW_FORM_sdata: case DW_FORM_ref_udata: case DW_FORM_strx: case DW_FORM_addrx: case DW_FORM_loclistx:
+	case DW_FORM_rnglistx: case DW_FORM_GNU_addr_index: case DW_FORM_GNU_str_index: return VARYING_ULEB;
+	case DW_FORM_block: case DW_FORM_exprloc: return VARYING_BLOCK;
+	case DW_FORM_block1: return VARYING_BLOCK1;
+	case DW_FORM_string: return VARYING_STRING;
+	default: return VARYING_NONE;
+	}
+}
+
+static struct abbrev_hot hot_of(const struct abbrev_table *table, const struct abbrev *entry)
+{
+	const struct abbrev_hot too_long = { .kinds = entry->kinds | DIE_LONG, .sibling_at = NO_SIBLING };
+	struct abbrev_hot hot = { .depth = entry->has_children, .sibling_at = NO_SIBLING, .kinds = entry->kinds };
+	uint32_t size = 0, varying = 0;
+	for (uint32_t i = 0; i <= entry->count; i++) {
+		const struct abbrev_attr *attr = i < entry->count ? &table->attrs.data[entry->first + i] : NULL;
+		if (attr != NULL && attr->name == DW_AT_sibling && attr->form == DW_FORM_ref4 && varying == 0 && size < NO_SIBLING)
+			hot.sibling_at = (uint8_t)size;
+		if (attr != NULL && attr->size >= 0) {
+			size += (uint32_t)attr->size;
+			continue;
+		}
+		if (size > UINT8_MAX)
+			return too_long;
+		*(varying == 0 ? &hot.size : &hot.varying[varying - 1].size) = (uint8_t)size;
+		size = 0;
+		if (attr == NULL)
+			break;
+		if (varying == 2 || varying_of(attr->form) == VARYING_NONE)
+			return too_long;
+		hot.varying[varying++].form = (uint8_t)varying_of(attr->form);
+	}
+	if (varying > 0)
+		hot.sibling_at = NO_SIBLING;
+	return hot;
+}
+
+static void add_hot(struct abbrev_table *table)
+{
+	vec_reserve(&table->hot, table->entries.count + 1);
+	vec_push(&table->hot, (struct abbrev_hot){ .depth = -1, .sibling_at = NO_SIBLING });
+	for (size_t i = 0; i < table->entries.count && table->hot.count < HOT_CODES; i++)
+		vec_push(&table->hot, hot_of(table, &table->entries.data[i]));
+}
+
 static void read_attrs(struct abbrev_table *table, struct abbrev *entry, const struct dwarf_unit *unit, struct bytes *b)
 {
 	while (!b->bad && table->attrs.count < ATTRS_LIMIT) {
@@ -36,15 +129,18 @@ static void read_attrs(struct abbrev_table *table, struct abbrev *entry, const s
 			break;
 		attr.size = form_fixed_size(unit, attr.form);
 		switch (attr.name) {
-		case DW_AT_sibling: entry->sibling = (int32_t)entry->count; attr.is_code = true; break;
-		case DW_AT_low_pc: case DW_AT_high_pc: case DW_AT_ranges: entry->has_code = attr.is_code = true; break;
-		case DW_AT_call_file: case DW_AT_call_line: case DW_AT_abstract_origin: attr.is_code = true; break;
+		case DW_AT_sibling: entry->sibling = (int32_t)entry->count; break;
+		case DW_AT_low_pc: case DW_AT_high_pc: case DW_AT_ranges: entry->has_code = true; break;
+		case DW_AT_declaration: entry->is_declaration = true; break;
 		case DW_AT_name: case DW_AT_linkage_name: case DW_AT_MIPS_linkage_name: case DW_AT_specification: entry->has_name = true; break;
 		}
 		vec_push(&table->attrs, attr);
 		entry->count++;
 	}
 	add_steps(table, entry);
+	entry->kinds = kinds_of(entry);
+	if (entry->kinds & (DIE_CODE | DIE_INLINED))
+		add_takes(table, entry);
 }
 
 static int compare_codes(const void *a, const void *b)
@@ -61,6 +157,7 @@ static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 	bool sorted = true;
 	table->is_dense = true;
 	vec_push(&table->steps, (struct abbrev_step){ 0 });
+	vec_push(&table->takes, (struct abbrev_take){ 0 });
 	while (!b.bad && table->entries.count < ENTRIES_LIMIT) {
 		struct abbrev entry = { .code = dwarf_uleb(&b), .sibling = -1, .first = (uint32_t)table->attrs.count };
 		if (entry.code == 0)
@@ -79,6 +176,8 @@ static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 	}
 	if (!sorted)
 		qsort(table->entries.data, table->entries.count, sizeof(struct abbrev), compare_codes);
+	if (table->is_dense)
+		add_hot(table);
 	return table;
 }
 
@@ -112,5 +211,7 @@ void abbrev_table_free(struct abbrev_table *table)
 	vec_release(&table->entries);
 	vec_release(&table->attrs);
 	vec_release(&table->steps);
+	vec_release(&table->takes);
+	vec_release(&table->hot);
 	free(table);
 }

@@ -3,15 +3,9 @@
 
 #include "symbols/dwarf_internal.h"
 
-uint64_t dwarf_offset(const struct dwarf_unit *unit, struct bytes *b)
-{
-	return unit->offset_size == 8 ? bytes_u64(b) : bytes_u32(b);
-}
-
-uint64_t dwarf_address(const struct dwarf_unit *unit, struct bytes *b)
+uint64_t dwarf_odd_address(const struct dwarf_unit *unit, struct bytes *b)
 {
 	switch (unit->address_size) {
-	case 8: return bytes_u64(b);
 	case 4: return bytes_u32(b);
 	case 2: return bytes_u16(b);
 	default: b->bad = true; return 0;

@@ -5,7 +5,7 @@
 
 #include "symbols/dwarf_internal.h"
 
-enum { FILES_LIMIT = 1 << 20, FORMATS_LIMIT = 32 };
+enum { FILES_LIMIT = 1 << 20, FORMATS_LIMIT = 32, LONGEST_PLAIN = 3 };
 
 // Running a program for addresses alone: what the row before the next row says, and which addresses that row may end.
 struct asking {
@@ -269,27 +269,37 @@ static inline __attribute__((always_inline)) void run_plain(struct program *p, s
 	uint64_t addr = p->addr, line = p->line, row_line = p->asking.line, limit = p->asking.limit;
 	uint32_t file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0, row_file = p->asking.file;
 	const uint8_t opcode_base = p->opcode_base, min_instruction = p->min_instruction;
-	while (at < end) {
-		uint8_t opcode = *at;
+	while (end - at >= LONGEST_PLAIN) {
+		const uint8_t opcode = *at;
 		if (opcode >= opcode_base) {
 			at++;
 			addr += p->special[opcode].addr;
 			line += (uint64_t)(int64_t)p->special[opcode].line;
+		} else if (opcode == DW_LNS_set_column && at[1] < 0x80) {
+			at += 2;
+			continue;
+		} else if (opcode == DW_LNS_negate_stmt || opcode == DW_LNS_set_prologue_end) {
+			at++;
+			continue;
 		} else if (opcode == DW_LNS_copy) {
 			at++;
+		} else if (opcode == DW_LNS_const_add_pc) {
+			at++;
+			addr += p->special[255].addr;
+			continue;
 		} else {
-			uint8_t operand = end - at > 1 ? at[1] : 0x80;
-			if (opcode >= DW_LNS_advance_pc && opcode <= DW_LNS_set_column && operand >= 0x80)
-				break; // of several bytes
-			switch (opcode) {
-			case DW_LNS_advance_pc: at += 2; addr += (uint64_t)operand * min_instruction; continue;
-			case DW_LNS_advance_line: at += 2; line += ((uint64_t)operand ^ 0x40) - 0x40; continue; // 7 bits with a sign
-			case DW_LNS_set_file: at += 2; file = operand; continue;
-			case DW_LNS_set_column: at += 2; continue;
-			case DW_LNS_negate_stmt: at++; continue;
-			case DW_LNS_const_add_pc: at++; addr += p->special[255].addr; continue;
-			}
-			break;
+			if (opcode < DW_LNS_advance_pc || opcode > DW_LNS_set_column || (at[1] & at[2]) >= 0x80) // an operand of more than two bytes
+				break;
+			const bool is_short = at[1] < 0x80;
+			const uint64_t operand = is_short ? at[1] : (at[1] & 0x7fu) | (uint64_t)at[2] << 7, sign = is_short ? 1 << 6 : 1 << 13;
+			at += is_short ? 2 : 3;
+			if (opcode == DW_LNS_advance_line)
+				line += (operand ^ sign) - sign;
+			else if (opcode == DW_LNS_set_file)
+				file = (uint32_t)operand;
+			else if (opcode == DW_LNS_advance_pc)
+				addr += operand * min_instruction;
+			continue;
 		}
 		if (keeps_rows) {
 			put_row(p, &rows, addr, file, line);
@@ -341,7 +351,7 @@ static void run(struct program *p, struct bytes *b)
 static void prepare_specials(struct program *p)
 {
 	p->is_plain = p->max_operations <= 1 && p->opcode_base > DW_LNS_const_add_pc && p->operands[DW_LNS_set_column] == 1 &&
-		p->operands[DW_LNS_negate_stmt] == 0;
+		p->operands[DW_LNS_negate_stmt] == 0 && (p->opcode_base <= DW_LNS_set_prologue_end || p->operands[DW_LNS_set_prologue_end] == 0);
 	for (unsigned opcode = p->opcode_base; opcode < 256 && p->is_plain; opcode++) {
 		uint8_t adjusted = (uint8_t)(opcode - p->opcode_base);
 		p->special[opcode].addr = (uint32_t)adjusted / p->line_range * p->min_instruction;

@@ -4,7 +4,7 @@
 
 #include "symbols/dwarf_internal.h"
 
-enum { REFERENCES_LIMIT = 64, SCOPES_LIMIT = 1 << 20, QUALIFIED_LIMIT = 4096, REREAD_LIMIT = 8 };
+enum { REFERENCES_LIMIT = 64, SCOPES_LIMIT = 1 << 20, QUALIFIED_LIMIT = 4096, SEARCHES_LIMIT = 16 };
 
 struct naming {
 	const char *linkage, *name;
@@ -56,72 +56,57 @@ static bool has_namespaces(uint16_t language)
 	}
 }
 
-static bool is_scope(uint16_t tag)
+static const char *scope_name(struct dwarf_unit *unit, struct dwarf_scope *scope)
 {
-	return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
-		tag == DW_TAG_interface_type;
-}
-
-static const char *scope_name(struct dwarf_unit *unit, const struct abbrev *entry, struct bytes *b)
-{
-	const char *name = NULL;
-	for (uint32_t i = 0; i < entry->count && !b->bad; i++) {
+	if (scope->name != NULL)
+		return scope->name;
+	struct bytes b = dwarf_unit_bytes(unit, unit->offset + scope->begin);
+	const struct abbrev *entry = abbrev_find(unit->abbrevs, dwarf_uleb(&b));
+	for (uint32_t i = 0; entry != NULL && i < entry->count && !b.bad; i++) {
 		const struct abbrev_attr *attr = &unit->abbrevs->attrs.data[entry->first + i];
 		struct dwarf_value v;
-		form_read(unit, attr, b, &v);
-		if (attr->name == DW_AT_name && !b->bad)
-			name = value_string(unit, &v);
+		form_read(unit, attr, &b, &v);
+		if (attr->name == DW_AT_name && !b.bad)
+			scope->name = value_string(unit, &v);
 	}
-	return name != NULL ? name : entry->tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed type}";
+	if (scope->name == NULL)
+		scope->name = entry != NULL && entry->tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed type}";
+	return scope->name;
 }
 
-// Lists the namespaces and types there, in the order of their DIEs; with `passes_bodies` functions stand for what is inside them.
-static void list_scopes(struct dwarf_unit *unit, struct bytes b, bool passes_bodies, struct dwarf_scopes *out)
+// Adds the namespaces and types that are before `end` and not passed by `skips`, in the order of their DIEs. The innermost that is still open at
+// `end`, or SPAN_NONE.
+static uint32_t read_scopes(struct dwarf_unit *unit, uint64_t end, unsigned skips, struct dwarf_scopes *out)
 {
-	VEC(uint32_t) open = { 0 }; // scope that each open DIE is, or SPAN_NONE
+	VEC(size_t) open = { 0 }; // how many DIEs are open around each open scope
 	uint32_t current = SPAN_NONE;
-	out->is_listed = true;
-	while (bytes_left(&b) > 0 && !b.bad && out->all.count < SCOPES_LIMIT) {
-		uint64_t die = bytes_offset(&b), code = dwarf_uleb(&b);
-		if (code == 0) {
-			if (open.count == 0)
-				break;
-			uint32_t closed = open.data[--open.count];
-			if (closed < out->all.count) { // not SPAN_NONE
-				out->all.data[closed].end = (uint32_t)(bytes_offset(&b) - unit->offset);
-				current = out->all.data[closed].parent;
-			}
-			continue;
-		}
-		const struct abbrev *entry = abbrev_find(unit->abbrevs, code);
-		if (entry == NULL)
-			break;
-		struct dwarf_scope scope = { .begin = (uint32_t)(die - unit->offset), .end = UINT32_MAX, .parent = current };
-		uint32_t opened = SPAN_NONE;
-		if (passes_bodies && entry->tag == DW_TAG_subprogram && entry->has_children && dwarf_skip_to_sibling(unit, entry, &b)) {
-			scope.end = (uint32_t)(bytes_offset(&b) - unit->offset);
-			vec_push(&out->all, scope);
-			continue;
-		}
-		if (is_scope(entry->tag) && entry->has_children) {
-			scope.name = scope_name(unit, entry, &b);
-			current = opened = (uint32_t)out->all.count;
-			vec_push(&out->all, scope);
+	struct dwarf_pass p = { .unit = unit, .b = dwarf_unit_bytes(unit, unit->first_die), .depth = 1 };
+	p.b.end = p.b.start + end;
+	while (out->all.count < SCOPES_LIMIT) {
+		if (dwarf_pass(&p, DIE_SCOPE | DIE_TYPE, skips)) {
+			dwarf_skip_attributes(unit, p.entry, &p.b);
+			vec_push(&open, p.depth);
+			vec_push(&out->all, (struct dwarf_scope){ .begin = (uint32_t)(p.die - unit->offset), .end = UINT32_MAX, .parent = current });
+			current = (uint32_t)out->all.count - 1;
+			p.depth = 1;
+		} else if (open.count > 0 && p.depth == 0) {
+			p.depth = open.data[--open.count];
+			out->all.data[current].end = (uint32_t)(bytes_offset(&p.b) - unit->offset);
+			current = out->all.data[current].parent;
 		} else {
-			dwarf_skip_attributes(unit, entry, &b);
+			break;
 		}
-		if (entry->has_children)
-			vec_push(&open, opened);
 	}
 	vec_release(&open);
+	return current;
 }
 
-static const struct dwarf_scope *scope_at(const struct dwarf_scopes *scopes, uint32_t index)
+static struct dwarf_scope *scope_at(const struct dwarf_scopes *scopes, uint32_t index)
 {
 	return index != SPAN_NONE ? &scopes->all.data[index] : NULL;
 }
 
-static const struct dwarf_scope *innermost(const struct dwarf_scopes *scopes, uint32_t die)
+static struct dwarf_scope *innermost(const struct dwarf_scopes *scopes, uint32_t die)
 {
 	size_t lo = 0, hi = scopes->all.count;
 	while (lo < hi) {
@@ -131,7 +116,7 @@ static const struct dwarf_scope *innermost(const struct dwarf_scopes *scopes, ui
 		else
 			hi = middle;
 	}
-	const struct dwarf_scope *scope = lo > 0 ? &scopes->all.data[lo - 1] : NULL;
+	struct dwarf_scope *scope = lo > 0 ? &scopes->all.data[lo - 1] : NULL;
 	while (scope != NULL && scope->end <= die)
 		scope = scope_at(scopes, scope->parent);
 	return scope;
@@ -142,48 +127,35 @@ struct scope_names { // from the innermost outwards
 	size_t depth;
 };
 
-static void add_names(struct dwarf_unit *unit, const struct dwarf_scopes *scopes, uint32_t die, struct scope_names *out)
+// The scopes around a DIE: where siblings lead past all others, by way of those alone for the first few that are asked for.
+static struct dwarf_scope *scope_of(struct dwarf_unit *unit, uint64_t die, struct dwarf_scopes *few)
 {
-	const struct dwarf_scope *scope = innermost(scopes, die);
-	if (scope != NULL && scope->name == NULL) { // types inside a function
-		struct dwarf_scopes inside = { 0 };
-		struct bytes b = dwarf_unit_bytes(unit, unit->offset + scope->begin);
-		b.end = b.start + unit->offset + scope->end;
-		unit->scopes.bytes_read += bytes_left(&b);
-		if (scope->begin < die) {
-			list_scopes(unit, b, false, &inside);
-			add_names(unit, &inside, die, out);
-			vec_release(&inside.all);
-		}
-		scope = scope_at(scopes, scope->parent);
-	}
-	for (; scope != NULL && out->depth < REFERENCES_LIMIT; scope = scope_at(scopes, scope->parent))
-		out->names[out->depth++] = scope->name;
+	struct dwarf_scopes *all = &unit->scopes;
+	if (!all->is_listed && all->searches++ < (unit->abbrevs->has_siblings ? SEARCHES_LIMIT : 0))
+		return scope_at(few, read_scopes(unit, die, ANY_KIND, few));
+	if (!all->is_listed)
+		(void)read_scopes(unit, unit->end, DIE_CODELESS, all);
+	all->is_listed = true;
+	return innermost(all, (uint32_t)(die - unit->offset));
 }
 
 static const char *qualified(struct dwarf_ref ref, const char *name)
 {
 	struct dwarf_unit *unit = ref.unit;
-	struct dwarf_scopes *scopes = &unit->scopes;
-	struct scope_names found;
-	found.depth = 0;
-	// Bodies may be read again and again, but not to make work without end.
-	bool is_often = scopes->bytes_read / REREAD_LIMIT > unit->end - unit->offset;
-	if (is_often) {
-		vec_clear(&scopes->all);
-		scopes->bytes_read = 0;
+	const char *names[REFERENCES_LIMIT]; // from the innermost outwards
+	struct dwarf_scopes few = { 0 };
+	size_t depth = 0, size = strlen(name) + 1;
+	struct dwarf_scope *scope = scope_of(unit, ref.offset, &few);
+	for (; scope != NULL && depth < REFERENCES_LIMIT; scope = scope_at(few.all.count > 0 ? &few : &unit->scopes, scope->parent)) {
+		names[depth] = scope_name(unit, scope);
+		size += strlen(names[depth++]) + 2;
 	}
-	if (!scopes->is_listed || is_often)
-		list_scopes(unit, dwarf_unit_bytes(unit, unit->first_die), !is_often, scopes);
-	add_names(unit, scopes, (uint32_t)(ref.offset - unit->offset), &found);
-	size_t size = strlen(name) + 1;
-	for (size_t i = 0; i < found.depth; i++)
-		size += strlen(found.names[i]) + 2;
-	if (found.depth == 0 || size > QUALIFIED_LIMIT)
+	vec_release(&few.all);
+	if (depth == 0 || size > QUALIFIED_LIMIT)
 		return name;
 	char *text = arena_alloc(&unit->dwarf->arena, size), *at = text;
-	while (found.depth > 0)
-		at = stpcpy(stpcpy(at, found.names[--found.depth]), "::");
+	while (depth > 0)
+		at = stpcpy(stpcpy(at, names[--depth]), "::");
 	strcpy(at, name);
 	return text;
 }

@@ -12,20 +12,24 @@ static bool indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *a
 }
 
 // One entry of a .debug_rnglists list; false at its end.
-static bool rnglist_entry(struct dwarf_unit *unit, struct bytes *b, uint64_t *base, uint64_t *lo, uint64_t *hi)
+static inline bool rnglist_entry(struct dwarf_unit *unit, struct bytes *b, uint64_t *base, uint64_t *lo, uint64_t *hi)
 {
-	bool good = true;
+	uint64_t index;
 	*lo = *hi = 0;
 	switch (bytes_u8(b)) {
-	case DW_RLE_base_addressx: good = indexed_address(unit, dwarf_uleb(b), base); break;
-	case DW_RLE_startx_endx: good = indexed_address(unit, dwarf_uleb(b), lo) && indexed_address(unit, dwarf_uleb(b), hi); break;
-	case DW_RLE_startx_length:
-		good = indexed_address(unit, dwarf_uleb(b), lo);
-		*hi = *lo + dwarf_uleb(b);
-		break;
 	case DW_RLE_offset_pair:
 		*lo = *base + dwarf_uleb(b);
 		*hi = *base + dwarf_uleb(b);
+		break;
+	case DW_RLE_base_addressx: return indexed_address(unit, dwarf_uleb(b), base) && !b->bad;
+	case DW_RLE_startx_endx:
+		index = dwarf_uleb(b);
+		return indexed_address(unit, index, lo) && indexed_address(unit, dwarf_uleb(b), hi) && !b->bad;
+	case DW_RLE_startx_length:
+		index = dwarf_uleb(b);
+		if (!indexed_address(unit, index, lo))
+			return false;
+		*hi = *lo + dwarf_uleb(b);
 		break;
 	case DW_RLE_base_address: *base = dwarf_address(unit, b); break;
 	case DW_RLE_start_end:
@@ -38,7 +42,7 @@ static bool rnglist_entry(struct dwarf_unit *unit, struct bytes *b, uint64_t *ba
 		break;
 	default: return false; // DW_RLE_end_of_list, or not known
 	}
-	return good && !b->bad;
+	return !b->bad;
 }
 
 // One entry of a .debug_ranges list (DWARF 4, 2.17.3); false at its end.
@@ -72,7 +76,7 @@ static uint64_t indexed_list(struct dwarf_unit *unit, struct bytes section, uint
 	return section.bad ? UINT64_MAX : base + offset;
 }
 
-void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, dwarf_range_visit *visit, void *context)
+void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, struct dwarf_range_list *out)
 {
 	struct dwarf_unit *skeleton = unit->skeleton != NULL ? unit->skeleton : unit;
 	uint64_t base = skeleton->has_low ? skeleton->low_pc : 0, offset = ranges->u, lo, hi;
@@ -84,27 +88,19 @@ void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, dwa
 	else if (unit->skeleton != NULL && unit->version < 5)
 		offset += skeleton->ranges_base;
 	bytes_skip(&b, offset);
-	for (size_t n = 0; n < RANGES_LIMIT && !b.bad && __atomic_fetch_add(&unit->dwarf->ranges_read, 1, __ATOMIC_RELAXED) < ALL_RANGES_LIMIT; n++) {
-		if (!(unit->version < 5 ? range_entry(unit, &b, &base, &lo, &hi) : rnglist_entry(unit, &b, &base, &lo, &hi)))
-			return;
+	size_t read = 0, limit = RANGES_LIMIT;
+	if (__atomic_load_n(&unit->dwarf->ranges_read, __ATOMIC_RELAXED) >= ALL_RANGES_LIMIT)
+		limit = 0;
+	while (read < limit && !b.bad && (unit->version < 5 ? range_entry(unit, &b, &base, &lo, &hi) : rnglist_entry(unit, &b, &base, &lo, &hi))) {
+		read++;
 		// Code that the linker threw away keeps its ranges, at 0 or 1 or -1 (lld: -2 too).
 		if (hi > lo && lo > 1)
-			visit(context, lo, hi);
+			vec_push(out, (struct dwarf_range){ lo, hi });
 	}
+	__atomic_fetch_add(&unit->dwarf->ranges_read, read, __ATOMIC_RELAXED);
 }
 
 // ---------------------------------------------------------------- which unit
-
-struct adding {
-	struct dwarf *dwarf;
-	uint32_t value;
-};
-
-static void add_range(void *context, uint64_t lo, uint64_t hi)
-{
-	struct adding *a = context;
-	span_add(&a->dwarf->by_addr, lo, hi, a->value);
-}
 
 static void read_aranges(struct dwarf *dwarf)
 {
@@ -155,16 +151,20 @@ static void add_unit_ranges(struct dwarf *dwarf, struct dwarf_unit *unit)
 			has_high = true;
 		}
 	}
-	struct adding adding = { .dwarf = dwarf, .value = (uint32_t)dwarf->unit_offsets.count };
+	uint32_t value = (uint32_t)dwarf->unit_offsets.count;
+	struct dwarf_range_list list = { 0 };
 	vec_push(&dwarf->unit_offsets, unit->offset);
 	uint64_t hi;
 	if (has_ranges) {
-		dwarf_ranges(unit, &ranges, add_range, &adding);
+		dwarf_ranges(unit, &ranges, &list);
 	} else if (has_high && unit->has_low && unit->low_pc > 1) {
 		if (!value_address(unit, &high, &hi))
 			hi = unit->low_pc + high.u; // an offset (2.17.2)
-		span_add(&dwarf->by_addr, unit->low_pc, hi, adding.value);
+		span_add(&dwarf->by_addr, unit->low_pc, hi, value);
 	}
+	for (size_t i = 0; i < list.count; i++)
+		span_add(&dwarf->by_addr, list.data[i].lo, list.data[i].hi, value);
+	vec_release(&list);
 }
 
 // Units that .debug_aranges does not mention (clang writes none): by the ranges of their root DIEs.

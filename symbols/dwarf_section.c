@@ -83,24 +83,21 @@ void dwarf_fault(struct dwarf *dwarf, enum dwarf_section_id id, uint64_t at, con
 	buf_release(&text);
 }
 
-struct bytes dwarf_section(struct dwarf *dwarf, enum dwarf_section_id id)
+void dwarf_section_load(struct dwarf *dwarf, enum dwarf_section_id id)
 {
 	struct dwarf_section *s = &dwarf->sections[id];
 	struct err err = { 0 };
-	if (!s->is_loaded) {
-		s->is_loaded = true;
+	s->is_loaded = true;
+	s->bytes = bytes_of("", 0);
+	const struct image_section *section = find(dwarf, id);
+	if (section != NULL && !(id == DWARF_INFO && start_inflating(dwarf, section, s)) &&
+	    !image_section_contents(dwarf->image, section, &s->storage, &s->bytes, &err)) {
 		s->bytes = bytes_of("", 0);
-		const struct image_section *section = find(dwarf, id);
-		if (section != NULL && !(id == DWARF_INFO && start_inflating(dwarf, section, s)) &&
-		    !image_section_contents(dwarf->image, section, &s->storage, &s->bytes, &err)) {
-			s->bytes = bytes_of("", 0);
-			if (section->type != SHT_NOBITS)
-				damages_note(dwarf->files.damages, dwarf->image->path, NULL, 1, err.text);
-		}
-		s->bytes.swap = dwarf->image->swap;
-		s->bytes.bad = false;
+		if (section->type != SHT_NOBITS)
+			damages_note(dwarf->files.damages, dwarf->image->path, NULL, 1, err.text);
 	}
-	return s->bytes;
+	s->bytes.swap = dwarf->image->swap;
+	s->bytes.bad = false;
 }
 
 bool dwarf_info_reaches(struct dwarf *dwarf, uint64_t end)
