@@ -156,7 +156,7 @@ static void add_head(struct buf *out, const struct annotation *a, const struct a
 	buf_printf(out, "\nsamples   %llu of %llu: %.1f%% (%.1f-%.1f)\n", (unsigned long long)a->count.samples, (unsigned long long)a->samples,
 	           100 * a->count.share, floor(1000 * a->count.range.lo) / 10, ceil(1000 * a->count.range.hi) / 10);
 	buf_printf(out, "range     %s, for one line or instruction at a time\n",
-	           view->is_worst_case ? "where self % in these seconds was, whatever the lost samples were" : "where self % in these seconds was");
+	           view->is_worst_case ? "where self % in these seconds was, whatever the missing samples were" : "where self % in these seconds was");
 	buf_string(out, "skid      a sample names the instruction at which the interrupt was taken: what took\n"
 	                "          the time is that one or, more often, one shortly before it\n");
 	if (a->copies > 1)

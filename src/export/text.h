@@ -41,6 +41,10 @@ void text_time(struct buf *out, double seconds);
 size_t text_name(struct buf *out, const char *name, size_t columns);
 // The same of a function: parameters, template arguments and the type returned go first.
 size_t text_symbol(struct buf *out, const char *symbol, size_t columns);
+// Escaped, behind `word`, in lines that end before `columns`; those that follow begin at `indent`.
+void text_wrapped(struct text *t, const char *word, size_t indent, size_t columns, const char *text);
+// What the samples that the worst case adds are: "lost", or "missing" where silent, dropped or throttled ones are among them.
+const char *text_lost_word(const struct report_event *event);
 void text_pad(struct buf *out, size_t from_column, size_t to_column);
 
 // What the target is: "postgres[4242]", "postgres[4242] and 17 more", "all CPUs".

@@ -108,6 +108,34 @@ void text_pad(struct buf *out, size_t from_column, size_t to_column)
 		buf_byte(out, ' ');
 }
 
+void text_wrapped(struct text *t, const char *word, size_t indent, size_t columns, const char *text)
+{
+	struct buf escaped = { 0 };
+	escape_terminal(&escaped, text, strlen(text));
+	const char *s = buf_text(&escaped);
+	size_t room = columns - indent - 1;
+	for (size_t at = 0, length = escaped.size; at < length;) {
+		size_t end = at + room < length ? at + room : length, cut = end;
+		while (cut < length && cut > at && s[cut] != ' ')
+			cut--;
+		if (cut > at)
+			end = cut;
+		else // one long word
+			while (end < length && ((unsigned char)s[end] & 0xc0) == 0x80)
+				end++;
+		buf_printf(t->out, "%-*s", (int)indent, at == 0 ? word : "");
+		buf_add(t->out, s + at, end - at);
+		buf_byte(t->out, '\n');
+		at = end + (end < length && s[end] == ' ');
+	}
+	buf_release(&escaped);
+}
+
+const char *text_lost_word(const struct report_event *e)
+{
+	return e->missing * e->taken > e->lost * e->n * (1 + 1e-9) ? "missing" : "lost";
+}
+
 // Where the `columns`th code point of valid UTF-8 starts.
 static size_t offset_of_column(const char *s, size_t length, size_t columns)
 {

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/escape.h"
 #include "export/text.h"
 
-enum { SHARE_WIDTH = 6, RANGE_WIDTH = 9, TOTAL_WIDTH = 7 };
+enum { NARROW = 80, HEAD = 10, SHARE_WIDTH = 6, RANGE_WIDTH = 9, TOTAL_WIDTH = 7 };
 
 static bool is_cut(const struct report_event *e, double at_least)
 {
@@ -16,31 +15,7 @@ static bool is_cut(const struct report_event *e, double at_least)
 
 static void head(struct text *t, const char *word)
 {
-	buf_printf(t->out, "%-10s", word);
-}
-
-// Text behind its head, wrapped at blanks so that lines stay within 80 columns; escaped first, as names may be in it.
-static void write_wrapped(struct text *t, const char *word, const char *text)
-{
-	enum { ROOM = 69 };
-	struct buf escaped = { 0 };
-	escape_terminal(&escaped, text, strlen(text));
-	const char *s = buf_text(&escaped);
-	for (size_t at = 0, length = escaped.size; at < length;) {
-		size_t end = at + ROOM < length ? at + ROOM : length, cut = end;
-		while (cut < length && cut > at && s[cut] != ' ')
-			cut--;
-		if (cut > at)
-			end = cut;
-		else // one long word
-			while (end < length && ((unsigned char)s[end] & 0xc0) == 0x80)
-				end++;
-		head(t, at == 0 ? word : "");
-		buf_add(t->out, s + at, end - at);
-		buf_byte(t->out, '\n');
-		at = end + (end < length && s[end] == ' ');
-	}
-	buf_release(&escaped);
+	buf_printf(t->out, "%-*s", HEAD, word);
 }
 
 // ---------------------------------------------------------------- header
@@ -380,7 +355,7 @@ static void write_notes(struct text *t)
 		const struct report_caveat *c = &e->caveats.data[i];
 		switch (c->code) {
 		case CAVEAT_RESONANCE:
-			write_wrapped(t, "aliasing", c->text);
+			text_wrapped(t, "aliasing", HEAD, NARROW, c->text);
 			break;
 		case CAVEAT_CUT_OFF:
 		case CAVEAT_DROPPED:
@@ -392,7 +367,7 @@ static void write_notes(struct text *t)
 		case CAVEAT_MASKED:
 		case CAVEAT_OTHER:
 		case CAVEAT_UNKNOWN_LOSS:
-			write_wrapped(t, "note", c->text);
+			text_wrapped(t, "note", HEAD, NARROW, c->text);
 			break;
 		default: // said in its own line
 			break;
@@ -410,13 +385,31 @@ static bool any_shown(const struct text *t, unsigned flag, bool only_others)
 	return false;
 }
 
-static void write_odds(struct text *t)
+static void write_workload_range(struct text *t, const char *what)
 {
+	const struct report_event *e = t->event;
 	double conf = t->report->options.confidence;
-	if (conf == 0.95)
-		buf_string(t->out, "19 times\n          in 20");
-	else
-		buf_printf(t->out, "%g times\n          in 100", 100 * conf);
+	bool usual = conf == 0.95;
+	char times[40], rows[60] = "for one row";
+	const char *of = usual ? "20" : "100";
+	snprintf(times, sizeof(times), "%g times", usual ? 19 : 100 * conf);
+	if (t->report->options.simultaneous)
+		snprintf(rows, sizeof(rows), "for all %zu functions at once", e->function_count);
+	if (e->is_lossy) {
+		struct buf line = { 0 };
+		buf_printf(&line, "where %s %% would be in a long recording of this load, whatever the %s samples were, %s in %s %s", what,
+		           text_lost_word(e), times, of, rows);
+		text_wrapped(t, "range", HEAD, NARROW, buf_text(&line));
+		buf_release(&line);
+		return;
+	}
+	head(t, "range");
+	buf_printf(t->out, "where %s %% would be in a long recording of this load, %s\n", what, times);
+	head(t, "");
+	buf_printf(t->out, "in %s %s", of, rows);
+	if (!t->report->options.simultaneous)
+		buf_printf(t->out, "; for all rows at once allow %.1f points either way", ceil_to(100 * e->simultaneous_half_width, 1));
+	buf_byte(t->out, '\n');
 }
 
 static void write_range(struct text *t)
@@ -425,23 +418,13 @@ static void write_range(struct text *t)
 	const char *what = t->children ? "total" : "self";
 	double seconds = t->report->seconds;
 	bool few = any_shown(t, ROW_FEW | ROW_RUN_ONLY, false), firm = any_shown(t, ROW_FEW | ROW_RUN_ONLY, true);
-	head(t, "range");
-	if (!firm) {
+	if (firm) {
+		write_workload_range(t, what);
+	} else {
+		head(t, "range");
 		buf_printf(t->out, "%s %% in ", what);
 		write_these(t);
-		buf_string(t->out, e->is_lossy ? ", whatever the lost samples were\n" : "\n");
-	} else if (t->report->options.simultaneous) {
-		buf_printf(t->out, "where %s %% would be in a long recording of this load%s,\n          for all %zu functions at once, ", what,
-		           e->is_lossy ? ", whatever the lost\n          samples were" : "", e->function_count);
-		buf_printf(t->out, t->report->options.confidence == 0.95 ? "19 times in 20\n" : "%g times in 100\n", 100 * t->report->options.confidence);
-	} else if (e->is_lossy) {
-		buf_printf(t->out, "where %s %% would be in a long recording of this load, whatever\n"
-		           "          the lost samples were", what);
-		buf_printf(t->out, ", %s for one row\n", t->report->options.confidence == 0.95 ? "19 times in 20" : "as often as --confidence says");
-	} else {
-		buf_printf(t->out, "where %s %% would be in a long recording of this load, ", what);
-		write_odds(t);
-		buf_printf(t->out, " for one row; for all rows at once allow %.1f points either way\n", ceil_to(100 * e->simultaneous_half_width, 1));
+		buf_printf(t->out, e->is_lossy ? ", whatever the %s samples were\n" : "\n", text_lost_word(e));
 	}
 	if (any_shown(t, ROW_FEW, false)) {
 		uint64_t visits = text_fewest_visits(t);
@@ -621,7 +604,7 @@ static void write_next_of_care(struct text *t)
 		return;
 	}
 	line.size--; // the last blank
-	write_wrapped(t, "next", buf_text(&line));
+	text_wrapped(t, "next", HEAD, NARROW, buf_text(&line));
 	buf_release(&line);
 }
 

@@ -5,9 +5,11 @@
 
 #include "export/text.h"
 
+enum { HEAD = 13 };
+
 static void head(struct text *t, const char *word)
 {
-	buf_printf(t->out, "%-13s", word);
+	buf_printf(t->out, "%-*s", HEAD, word);
 }
 
 static void write_title(struct text *t)
@@ -37,15 +39,15 @@ static void write_title(struct text *t)
 static void write_denominator(struct text *t)
 {
 	const struct report_event *e = t->event;
-	head(t, "verdict");
-	buf_string(t->out, verdict_word(e->verdict));
+	struct buf verdict = { 0 };
+	buf_string(&verdict, verdict_word(e->verdict));
 	for (size_t i = 0; i < e->caveats.count; i++) {
 		const char *text = e->caveats.data[i].text;
 		bool repeats = strncmp(text, "no ranking: ", 12) == 0; // the word stands there
-		buf_string(t->out, i == 0 ? ": " : "; ");
-		text_name(t->out, repeats ? text + 12 : text, 200);
+		buf_printf(&verdict, "%s%s", i == 0 ? ": " : "; ", repeats ? text + 12 : text);
 	}
-	buf_byte(t->out, '\n');
+	text_wrapped(t, "verdict", HEAD, t->width, buf_text(&verdict));
+	buf_release(&verdict);
 	head(t, "denominator");
 	buf_string(t->out, e->source->excludes_kernel ? "user samples only (kernel excluded): user " : "all samples: user ");
 	text_short_percent(t->out, e->user_share);
@@ -120,6 +122,24 @@ static void write_combs(struct text *t, const struct report_aliasing *a)
 		buf_printf(t->out, "; an error above %.1f pp would have shown\n", ceil_to(100 * a->detectable, 1));
 }
 
+// Of what the worst case adds, where not all of it is lost samples.
+static void write_missing_parts(struct text *t)
+{
+	const struct report_event *e = t->event;
+	if (strcmp(text_lost_word(e), "lost") == 0)
+		return;
+	buf_string(t->out, ": lost ");
+	text_count(t->out, e->lost);
+	if (e->dropped > 0) {
+		buf_string(t->out, ", dropped ");
+		text_count(t->out, e->dropped);
+	}
+	if (e->can_expect && e->silent > 0) {
+		buf_string(t->out, e->dropped > 0 ? ", silent with these " : ", silent ");
+		text_count(t->out, e->silent);
+	}
+}
+
 static void write_loss(struct text *t)
 {
 	const struct report_event *e = t->event;
@@ -142,6 +162,7 @@ static void write_loss(struct text *t)
 		buf_printf(t->out, ": moves no row by more than %.2f pp\n", ceil_to(100 * e->missing / (e->n + e->missing), 2));
 	} else {
 		text_loss_percent(t->out, e->missing / (e->n + e->missing));
+		write_missing_parts(t);
 		if (e->loss_windows_p >= 0)
 			buf_printf(t->out, e->loss_windows_p < 0.001 ? "; in bursts (p = %.1g)" : "; no burst (p = %.2g)", e->loss_windows_p);
 		if (e->loss_to_s > e->loss_from_s)
@@ -165,14 +186,18 @@ static void write_rows_rule(struct text *t)
 	double conf = 100 * t->report->options.confidence;
 	head(t, "rows");
 	if (t->report->options.simultaneous)
-		buf_printf(t->out, "all %zu intervals hold together, %g%% (each is %.4f%%).  any share here: within +-%.2f pp\n", e->function_count, conf,
+		buf_printf(t->out, "all %zu intervals hold together, %g%% (each is %.4f%%).  any share here: within +-%.2f pp", e->function_count, conf,
 		           100 * e->interval_confidence, ceil_to(100 * e->simultaneous_half_width, 2));
 	else
-		buf_printf(t->out, "each interval %g%% on its own; about 1 row in %.0f misses.  all rows at once: within +-%.2f pp\n", conf,
-	           100 / fmax(0.01, 100 - conf), ceil_to(100 * e->simultaneous_half_width, 2));
+		buf_printf(t->out, "each interval %g%% on its own; about 1 row in %.0f misses.  all rows at once: within +-%.2f pp", conf,
+		           100 / fmax(0.01, 100 - conf), ceil_to(100 * e->simultaneous_half_width, 2));
+	buf_string(t->out, e->is_lossy ? ", and what is missing besides\n" : "\n");
 	head(t, "smallest");
-	buf_printf(t->out, "a function with share >= %.4f%% had a %g%% chance to appear;  one that did not is <= %.4f%%\n\n", 100 * e->smallest_seen, conf,
+	buf_printf(t->out, "a function with share >= %.4f%% had a %g%% chance to appear;  one that did not is <= %.4f%%", ceil_to(100 * e->smallest_seen, 4), conf,
 	           ceil_to(100 * e->largest_unseen, 4));
+	if (e->is_lossy)
+		buf_printf(t->out, ", whatever the %s samples were", text_lost_word(e));
+	buf_string(t->out, "\n\n");
 }
 
 // Decimals of a percentage: the digit where the half width has two significant ones, at most 2 unless k >= 1000.
@@ -236,9 +261,12 @@ static void write_other(struct text *t, size_t rank_columns)
 	struct interval run = clopper_pearson(sum * e->n, e->n, t->report->options.confidence);
 	buf_printf(t->out, "%-*s  %7.2f  %-18s", (int)rank_columns, "other", 100 * sum, "");
 	write_bracket(t, run, 2, "");
+	if (e->is_lossy)
+		text_pad(t->out, 0, 18);
 	buf_byte(t->out, '(');
 	text_count(t->out, (double)hidden);
-	buf_printf(t->out, " function%s, each %.2f%% or less)\n", hidden == 1 ? "" : "s", ceil_to(100 * text_largest_hidden(t, false), 2));
+	buf_printf(t->out, e->is_lossy ? " function%s; any one could be up to %.2f%%)\n" : " function%s, each %.2f%% or less)\n", hidden == 1 ? "" : "s",
+	           ceil_to(100 * text_largest_hidden(t, e->is_lossy), 2));
 }
 
 static void write_marks(struct text *t)

@@ -170,6 +170,16 @@ static void find_blocks_off(struct build *b)
 	vec_release(&last);
 }
 
+// What is not there to be seen, and how much of it may have been missed with the samples that are missing: where they count, a function that is not
+// listed may have had all of them, and one shows for sure enough only where it has one sample more than are missing. Without loss smallest_seen() and
+// largest_unseen() are the same.
+static void find_unseen(struct report_event *event, double conf)
+{
+	double n = event->n, missing = event->is_lossy ? event->missing : 0;
+	event->smallest_seen = missing > 0 ? clopper_pearson_hi(missing, n + missing, 2 * conf - 1) : smallest_seen(n, conf);
+	event->largest_unseen = missing > 0 ? loss_hi(0, n, missing, n + missing, conf) : largest_unseen(n, conf);
+}
+
 void account_event(struct build *b)
 {
 	struct report_event *event = b->event;
@@ -199,7 +209,5 @@ void account_event(struct build *b)
 	if (event->multiplexed < 1)
 		find_blocks_off(b);
 	count_stacks(b);
-	double n = event->n;
-	event->smallest_seen = smallest_seen(n, b->options->confidence);
-	event->largest_unseen = largest_unseen(n, b->options->confidence);
+	find_unseen(event, b->options->confidence);
 }

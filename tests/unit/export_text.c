@@ -290,6 +290,41 @@ static void test_refusal_words(void)
 	profile_release(&p);
 }
 
+// None lost, but some never came: what is not known of these is not called lost, in either layout, and counts for functions that are not listed too.
+static void test_silence(void)
+{
+	struct share shares[30];
+	char names[30][8];
+	for (int i = 0; i < 30; i++) {
+		snprintf(names[i], sizeof(names[i]), "f%02d", i);
+		shares[i] = (struct share){ names[i], "app", i == 29 ? 1 - 29 * 0.03 : 0.03 };
+	}
+	struct report_options options = report_defaults();
+	struct export_input wide = { .wide = true, .rows = 5 }, narrow = { .rows = 5 };
+	struct profile p;
+	syn_init(&p, 30);
+	draw(&p, shares, 30, 0, 10000, 30);
+	syn_account(&p, 0, 500);
+	ok(says(&p, options, narrow, "; none lost\n          SILENT 500 (4.8%)"), "none lost, 500 silent");
+	ok(says(&p, options, narrow, "load, whatever the\n          missing samples were, 19 times in 20 for one row\n"), "the range is of what is missing");
+	ok(says(&p, options, narrow, "25 functions; any one could be up to "), "a row not shown may have had all of it");
+	options.simultaneous = true;
+	char *text = text_of(&p, options, narrow);
+	ok(widest_line(text) <= 80, "within 80 columns, for all rows at once too: %zu", widest_line(text));
+	free(text);
+	options.simultaneous = false;
+	ok(says(&p, options, wide, "\nloss         4.8%: lost 0, silent 500"), "what the loss is of, wide");
+	ok(says(&p, options, wide, " pp, and what is missing besides\n") && says(&p, options, wide, "had a 95% chance to appear;  one that did not is <= 5.1868%, whatever")
+	   && says(&p, options, wide, ", whatever the missing samples were\n"), "functions not listed");
+	ok(says(&p, options, wide, "(25 functions; any one could be up to "), "and those below the table");
+	text = text_of(&p, options, wide);
+	ok(widest_line(text) <= 170, "the verdict is wrapped: %zu", widest_line(text));
+	free(text);
+	syn_account(&p, 500, 0);
+	ok(says(&p, options, narrow, "load, whatever the\n          lost samples were, 19") && says(&p, options, wide, "\nloss         4.8%"), "lost ones are called lost");
+	profile_release(&p);
+}
+
 static void test_idle_and_names(void)
 {
 	struct profile p;
@@ -390,6 +425,7 @@ int main(void)
 	test_bad();
 	test_refusals();
 	test_refusal_words();
+	test_silence();
 	test_idle_and_names();
 	test_masked();
 	test_symbols();

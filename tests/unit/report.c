@@ -120,6 +120,8 @@ static void test_loss(void)
 	double k = a->self.samples, n = e->n;
 	ok(a->self.worst_case.lo < k / (n + 500) && a->self.worst_case.hi > (k + 500) / (n + 500), "the worst case spans what 500 samples allow");
 	ok(a->shown.lo == a->self.worst_case.lo && a->shown.hi == a->self.worst_case.hi, "and is what is shown");
+	is_close(e->largest_unseen, clopper_pearson(500, 9500, 0.95).hi, 1e-12, "a function that is not listed may have had all 500");
+	is_close(e->smallest_seen, clopper_pearson(500, 9500, 0.90).hi, 1e-12, "and one shows for sure enough where it has 501");
 	report_release(&r);
 
 	syn_account(&p, 500, 400);
