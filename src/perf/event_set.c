@@ -393,13 +393,18 @@ bool event_set_add_waking(struct event_set *set, const struct event_target *targ
 
 void event_set_wake_each(struct event_set *set, bool each)
 {
-	for (size_t i = 0; i < set->fds.count && each != set->wakes_each; i++)
-		if (set->fds.data[i].wakes != each && (set->fds.data[i].event != EVENT_SIDEBAND || set->fds.data[i].wakes))
-			ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+	if (each == set->wakes_each)
+		return;
+	// Of switches of tasks every CPU tells, as long as one of them samples so.
+	for (unsigned sideband = 0; sideband < 2; sideband++)
+		for (size_t i = 0; i < set->fds.count; i++)
+			if (set->fds.data[i].wakes != each && (set->fds.data[i].event == EVENT_SIDEBAND) == sideband && (!sideband || set->fds.data[i].wakes))
+				ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 	set->wakes_each = each;
-	for (size_t i = 0; i < set->fds.count && set->is_enabled; i++)
-		if (set->fds.data[i].wakes == each && is_wanted(set, &set->fds.data[i]))
-			ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+	for (unsigned sampling = 0; set->is_enabled && sampling < 2; sampling++)
+		for (size_t i = 0; i < set->fds.count; i++)
+			if (set->fds.data[i].wakes == each && (set->fds.data[i].event != EVENT_SIDEBAND) == sampling && is_wanted(set, &set->fds.data[i]))
+				ioctl(set->fds.data[i].fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 int event_set_poll_fd(const struct event_set *set, uint32_t slot)
