@@ -111,6 +111,8 @@ struct row_end { // where rows are appended, kept in registers of the machine
 
 static struct row_end row_end(struct program *p)
 {
+	if (p->out->rows.data == NULL) // nothing may be added to NULL, not even 0
+		vec_reserve(&p->out->rows, 1);
 	struct line_row *rows = p->out->rows.data;
 	return (struct row_end){ rows + p->first_row, rows + p->out->rows.count, rows + p->out->rows.capacity };
 }
