@@ -49,9 +49,11 @@ static void hold_standard_streams(void)
 
 // Tables of a recording grow to megabytes. Where they are mappings of their own the kernel moves their pages as they grow; glibc would
 // take them from the heap once the first of them was freed (its threshold follows what is freed), copy them at each growth and touch
-// fresh pages each time, which is what most of a short run then waits for.
+// fresh pages each time, which is what most of a short run then waits for. What is freed at the heap's end is soon asked for again (samples are packed in
+// blocks, set down and packed again), so some MiB of it stay.
 static void set_allocator(void)
 {
+	mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);
 	mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 	mallopt(M_TOP_PAD, 512 * 1024);
 }

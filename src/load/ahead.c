@@ -9,9 +9,9 @@
 
 enum {
 	BATCHES = 8,
-	LIGHTS_A_BATCH = 1024,       // where nothing borrows from a buffer, which ends a batch otherwise
+	LIGHTS_A_BATCH = 4096,       // where nothing borrows from a buffer, which ends a batch otherwise
 	RUN = 64,                    // samples that are decoded together
-	WORTH_WAKING = 3,            // batches for whom sleeps: waking costs as much as some tens of microseconds of work, on virtual machines above all
+	WORTH_WAKING = 6,            // batches for whom sleeps: waking costs as much as some tens of microseconds of work, on virtual machines above all
 	RECORD_BYTES_MOST = 1 << 16,
 	COPIES_BYTES = 5 << 16,
 };

@@ -3,8 +3,6 @@
 // the same mappings.
 #include "load/loader.h"
 
-enum { POINTS = 64 };
-
 void light_forget(struct loader *loader)
 {
 	loader->light_forgotten++;
@@ -85,7 +83,8 @@ static inline struct sample_point point_of(struct loader *loader, const struct q
 		source->tells_period = false; // the first one counts
 	}
 	loader->account.cpu_time.data[source->cpu_at] = item->time_ns;
-	jit_advance(loader, item->time_ns);
+	if (item->time_ns >= loader->jit.next_ns)
+		jit_advance(loader, item->time_ns);
 	if (source->known_at != loader->light_forgotten)
 		look_up(loader, source);
 	const struct seen_result *result = result_of(loader, source, item->chain);
@@ -99,22 +98,20 @@ static inline struct sample_point point_of(struct loader *loader, const struct q
 void light_take(struct loader *loader, const struct queue_item *items, size_t count)
 {
 	enum { CHAINS_AHEAD = 8 };
-	struct sample_point points[POINTS];
+	struct samples *samples = &loader->profile->samples;
 	for (size_t at = 0, some; at < count; at += some) {
-		some = count - at < POINTS ? count - at : POINTS;
-		for (size_t i = 0; i < some; i++) {
-			if (at + i + CHAINS_AHEAD < count)
-				__builtin_prefetch(items[at + i + CHAINS_AHEAD].chain);
-			points[i] = point_of(loader, &items[at + i]);
-			seen_done(&loader->seen, items[at + i].chain);
+		struct sample_point *points = samples_room(samples, &some);
+		some = loader->raw.jobs.count > 0 ? 1 : some < count - at ? some : count - at;
+		for (size_t i = at; i < at + some; i++) {
+			__builtin_prefetch(items[i + CHAINS_AHEAD < count ? i + CHAINS_AHEAD : i].chain);
+			points[i - at] = point_of(loader, &items[i]);
+			seen_done(&loader->seen, items[i].chain);
 		}
 		if (loader->raw.jobs.count == 0) {
-			samples_add_points(&loader->profile->samples, points, some);
+			samples_filled(samples, some);
 			continue;
 		}
-		for (size_t i = 0; i < some; i++) {
-			struct profile_sample sample = samples_row(&loader->profile->samples, &points[i]);
-			raw_add_known(loader, &sample);
-		}
+		struct profile_sample sample = samples_row(samples, points); // one that waits for those before it
+		raw_add_known(loader, &sample);
 	}
 }

@@ -261,14 +261,10 @@ static void apply(struct loader *loader, struct queued *queued)
 
 static void take(void *context, const struct queue_item *items, size_t count)
 {
-	struct loader *loader = context;
-	for (size_t i = 0, end; i < count; i = end) {
-		for (end = i; end < count && items[end].chain != NULL; end++)
-			;
-		light_take(loader, items + i, end - i);
-		if (end < count)
-			apply(loader, items[end++].queued);
-	}
+	if (items->chain != NULL)
+		light_take(context, items, count);
+	else
+		apply(context, items->queued);
 }
 
 // ---------------------------------------------------------------- records
@@ -285,11 +281,12 @@ static void saw_time(struct loader *loader, uint64_t time_ns)
 
 static void add_lights(struct loader *loader, const struct queue_item *samples, size_t count, struct replay *replay)
 {
-	for (size_t i = 0; i < count; i++)
-		saw_time(loader, samples[i].time_ns);
-	if (count > 0)
-		replay->last_ns = samples[count - 1].time_ns;
+	if (count == 0)
+		return;
+	replay->last_ns = samples[count - 1].time_ns;
 	queue_add(&loader->queue, samples, count);
+	saw_time(loader, loader->queue.oldest_ns);
+	saw_time(loader, loader->queue.newest_ns);
 }
 
 // A record without a time describes how things were when the recorder looked: it goes with what came before it in the file.

@@ -54,7 +54,7 @@ void queue_done(struct queue *queue, struct queued *queued)
 
 void queue_release(struct queue *queue)
 {
-	for (size_t i = 0; i < queue->items.count; i++) {
+	for (size_t i = queue->first; i < queue->items.count; i++) {
 		const struct queue_item *item = &queue->items.data[i];
 		if (item->chain == NULL)
 			let_go(queue, item->queued->chunk);
@@ -168,26 +168,44 @@ struct queued *queue_copy(struct queue *queue, const struct record *record, size
 
 static size_t bytes_of_record(const struct queue_item *item)
 {
-	return item->chain == NULL ? sizeof(*item->queued) + item->queued->record.size : 0;
+	return sizeof(*item->queued) + item->queued->record.size;
+}
+
+// What has been taken makes room for what comes.
+static void close_up(struct queue *queue)
+{
+	size_t count = queue->items.count - queue->first;
+	if (queue->first == 0 || queue->first < count)
+		return;
+	if (count > 0)
+		memcpy(queue->items.data, queue->items.data + queue->first, count * sizeof(*queue->items.data));
+	queue->items.count = count;
+	queue->first = 0;
 }
 
 void queue_add(struct queue *queue, const struct queue_item *items, size_t count)
 {
+	close_up(queue);
 	vec_reserve(&queue->items, count);
 	struct queue_item *to = queue->items.data + queue->items.count;
-	uint64_t last_ns = queue->items.count > 0 ? to[-1].time_ns : 0, newest_ns = queue->newest_ns;
-	bool unsorted = queue->items.count > 0 && queue->unsorted;
+	bool is_empty = queue->items.count == queue->first, unsorted = !is_empty && queue->unsorted;
+	uint64_t last_ns = is_empty ? 0 : to[-1].time_ns, newest_ns = queue->newest_ns, oldest_ns = queue->oldest_ns != 0 ? queue->oldest_ns : UINT64_MAX;
 	for (size_t i = 0; i < count; i++) {
 		to[i] = items[i];
 		unsorted |= items[i].time_ns < last_ns;
 		last_ns = items[i].time_ns;
 		newest_ns = last_ns > newest_ns ? last_ns : newest_ns;
-		queue->bytes += bytes_of_record(&items[i]);
+		oldest_ns = last_ns < oldest_ns ? last_ns : oldest_ns;
+		if (items[i].chain == NULL) {
+			queue->records++;
+			queue->bytes += bytes_of_record(&items[i]);
+		}
 	}
 	queue->items.count += count;
 	queue->bytes += count * sizeof(*items);
 	queue->unsorted = unsorted;
 	queue->newest_ns = newest_ns;
+	queue->oldest_ns = oldest_ns;
 }
 
 // Where the ascending run that begins at `from` ends.
@@ -215,10 +233,11 @@ static void merge(const struct queue_item *a, size_t a_count, const struct queue
 // What comes out of order comes in runs, one of each ring: neighbours are merged until there is one.
 static void sort(struct queue *queue)
 {
-	size_t count = queue->items.count, runs = 2;
+	struct queue_item *items = queue->items.data + queue->first;
+	size_t count = queue->items.count - queue->first, runs = 2;
 	if (!queue->unsorted || count < 2)
 		return;
-	struct queue_item *from = queue->items.data, *to = mem_alloc(count * sizeof(*to));
+	struct queue_item *from = items, *to = mem_alloc(count * sizeof(*to));
 	struct queue_item *const second = to;
 	while (runs > 1) {
 		runs = 0;
@@ -233,22 +252,42 @@ static void sort(struct queue *queue)
 		to = turn;
 	}
 	if (from == second)
-		memcpy(queue->items.data, second, count * sizeof(*second));
+		memcpy(items, second, count * sizeof(*second));
 	free(second);
 	queue->unsorted = false;
 }
 
+// How many of the waiting items, which are in order, are not newer.
+static size_t not_newer(const struct queue *queue, uint64_t time_ns)
+{
+	const struct queue_item *items = queue->items.data + queue->first;
+	size_t low = 0, high = queue->items.count - queue->first;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (items[middle].time_ns <= time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 void queue_flush(struct queue *queue, uint64_t up_to_ns, queue_take_fn *take, void *context)
 {
-	size_t count = 0;
 	sort(queue);
-	for (; count < queue->items.count && queue->items.data[count].time_ns <= up_to_ns; count++)
-		queue->bytes -= sizeof(struct queue_item) + bytes_of_record(&queue->items.data[count]);
-	if (count == 0)
-		return;
-	take(context, queue->items.data, count);
-	queue->items.count -= count;
-	memmove(queue->items.data, queue->items.data + count, queue->items.count * sizeof(*queue->items.data));
+	for (size_t left = not_newer(queue, up_to_ns), count; left > 0; left -= count) {
+		const struct queue_item *items = queue->items.data + queue->first;
+		for (count = queue->records == 0 ? left : 0; count < left && items[count].chain != NULL;)
+			count++;
+		if (count == 0) {
+			count = 1;
+			queue->records--;
+			queue->bytes -= bytes_of_record(items);
+		}
+		queue->bytes -= count * sizeof(*items);
+		queue->first += count;
+		take(context, items, count);
+	}
 }
 
 void queue_round(struct queue *queue, queue_take_fn *take, void *context)
@@ -265,8 +304,9 @@ size_t queue_room(const struct queue *queue, size_t most_bytes, size_t count)
 
 void queue_bound(struct queue *queue, size_t most_bytes, queue_take_fn *take, void *context)
 {
-	if (queue->bytes <= most_bytes || queue->items.count < 2)
+	size_t count = queue->items.count - queue->first;
+	if (queue->bytes <= most_bytes || count < 2)
 		return;
 	sort(queue);
-	queue_flush(queue, queue->items.data[queue->items.count / 2].time_ns, take, context);
+	queue_flush(queue, queue->items.data[queue->first + count / 2].time_ns, take, context);
 }

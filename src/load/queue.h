@@ -31,15 +31,17 @@ struct queue_item {
 };
 
 struct queue {
-	VEC(struct queue_item) items;
+	VEC(struct queue_item) items;      // from `first` on
 	struct queue_chunk *filling, *spare;
-	uint64_t newest_ns, last_round_ns; // newest time seen; and when the last round ended
+	uint64_t oldest_ns, newest_ns;     // of all that came so far; 0: none did
+	uint64_t last_round_ns;            // the newest when the last round ended
+	size_t first, records;             // of `items` that waits still; and how many of those are records
 	size_t bytes;                      // that wait
 	bool unsorted;                     // items came out of order
 	bool keeps_whole;                  // copies are whole records, header and all; else what is used of them
 };
 
-// Who takes a record lets it go, by queue_done; the items hold while the call lasts.
+// Takes a record, or some samples in the order of time. A record is let go by queue_done; the items hold while the call lasts.
 typedef void queue_take_fn(void *context, const struct queue_item *items, size_t count);
 
 void queue_release(struct queue *queue);

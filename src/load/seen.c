@@ -189,29 +189,81 @@ static struct seen_chain *add(struct seen_table *table, const struct plain_sampl
 	return chain;
 }
 
+static inline uint64_t mixed(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+// A few words tell nearly all chains apart: where the leaf is and was called from, how long it is, and what stands in its middle, near its root and at its end.
+static inline uint64_t quick_hash(const struct plain_sample *s)
+{
+	enum { FEW = 64 };
+	uint64_t more = ((uint64_t)s->event << 16 | s->misc) << 32 | s->size;
+	if (s->size < FEW)
+		return hash_bytes(s->bytes, s->size) ^ mixed(s->ip ^ 0xbf58476d1ce4e5b9u, more ^ 0x94d049bb133111ebu);
+	size_t middle = (s->size / 2) & ~(size_t)7, late = (s->size - s->size / 4) & ~(size_t)7;
+	return mixed(s->ip ^ 0xbf58476d1ce4e5b9u, plain_word(s->bytes, 24) ^ 0x94d049bb133111ebu) ^
+	       mixed(plain_word(s->bytes, 32) ^ 0x9e3779b97f4a7c15u, plain_word(s->bytes, middle) ^ 0xd1342543de82ef95u) ^
+	       mixed(plain_word(s->bytes, late) ^ 0xa0761d6478bd642fu, plain_word(s->bytes, s->size - 8) ^ more);
+}
+
+// The slot of the chain, or the free one where it belongs; NULL: so many others have its hash that it is to be looked for by another.
+static struct seen_slot *slot_of(struct seen_slots *slots, const struct plain_sample *sample, uint64_t hash, size_t others_most)
+{
+	size_t mask = slots->capacity - 1, at = hash & mask, others = 0;
+	for (; slots->data[at].entry != NULL; at = (at + 1) & mask) {
+		if (slots->data[at].hash != hash)
+			continue;
+		if (is_same(slots->data[at].entry, sample))
+			break;
+		if (++others > others_most)
+			return NULL;
+	}
+	return &slots->data[at];
+}
+
+// Chains of a recursion may differ in few words. Hashes may also be made to collide: then a chain is not met again, which costs time alone.
+static struct seen_slot *slot_by_all(struct seen_slots *slots, const struct plain_sample *sample, uint64_t *hash)
+{
+	enum { SAME_HASH_MOST = 16 };
+	*hash = mixed(hash_bytes(sample->bytes, sample->size), *hash | 1);
+	struct seen_slot *slot = slot_of(slots, sample, *hash, SAME_HASH_MOST);
+	return slot != NULL ? slot : &slots->data[*hash & (slots->capacity - 1)];
+}
+
 static inline struct seen_chain *chain_of(struct seen_table *table, const struct plain_sample *sample, uint64_t hash)
 {
+	enum { SAME_WORDS_MOST = 4 };
 	struct seen_slots *slots = &table->chains;
 	if (slots->count * 2 >= slots->capacity)
 		slots_grow(slots);
-	size_t mask = slots->capacity - 1, at = hash & mask;
-	while (slots->data[at].entry != NULL && (slots->data[at].hash != hash || !is_same(slots->data[at].entry, sample)))
-		at = (at + 1) & mask;
-	if (slots->data[at].entry == NULL) {
-		slots->data[at] = (struct seen_slot){ hash, add(table, sample) };
-		slots->count++;
+	struct seen_slot *slot = &slots->data[hash & (slots->capacity - 1)];
+	if (slot->hash == hash && slot->entry != NULL && is_same(slot->entry, sample))
+		return slot->entry;
+	slot = slot_of(slots, sample, hash, SAME_WORDS_MOST);
+	if (slot == NULL)
+		slot = slot_by_all(slots, sample, &hash);
+	if (slot->entry == NULL || !is_same(slot->entry, sample)) {
+		slots->count += slot->entry == NULL;
+		*slot = (struct seen_slot){ hash, add(table, sample) };
 	}
-	return slots->data[at].entry;
+	return slot->entry;
 }
 
-// All of a chain comes into the cache at once, where one line after another would be waited for.
+// All of a chain comes into the cache at once, where one line after another would be waited for; of long ones the rest comes in order.
 static inline void fetch_chain(const struct seen_slots *slots, uint64_t hash, size_t size)
 {
-	enum { LINE_BYTES = 64, LINES_MOST = 8 };
+	enum { LINE = 64 };
 	const uint8_t *chain = slots->data[hash & (slots->capacity - 1)].entry;
-	size_t lines = (sizeof(struct seen_chain) + size) / LINE_BYTES;
-	for (size_t i = 0; i <= lines && i < LINES_MOST; i++)
-		__builtin_prefetch(chain + i * LINE_BYTES);
+	__builtin_prefetch(chain);
+	__builtin_prefetch(chain + LINE);
+	__builtin_prefetch(chain + 2 * LINE);
+	__builtin_prefetch(chain + 3 * LINE);
+	if (size <= 3 * LINE)
+		return;
+	__builtin_prefetch(chain + 4 * LINE);
+	__builtin_prefetch(chain + 5 * LINE);
 }
 
 static void find_some(struct seen_table *table, const struct plain_sample *samples, size_t count, struct queue_item *out)
@@ -220,7 +272,7 @@ static void find_some(struct seen_table *table, const struct plain_sample *sampl
 	uint64_t hashes[AT_ONCE];
 	for (size_t i = 0; i < count; i++) {
 		const struct plain_sample *s = &samples[i];
-		hashes[i] = hash_bytes(s->bytes, s->size) ^ s->ip ^ ((uint64_t)s->event << 16 | s->misc) * 0x9e3779b97f4a7c15u;
+		hashes[i] = quick_hash(s);
 		__builtin_prefetch(&table->chains.data[hashes[i] & (table->chains.capacity - 1)]);
 	}
 	for (size_t i = 0; i < count && i < CHAINS_AHEAD; i++)

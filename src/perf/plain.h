@@ -35,48 +35,67 @@ static inline uint64_t plain_word(const uint8_t *record, size_t at)
 }
 
 // The SAMPLE of `size` bytes at `record`, header and all, 8-byte aligned and of a layout that is_plain. false: it is shorter than its fields.
-static inline bool plain_decode(const struct record_layout *layout, const uint8_t *record, size_t size, struct plain_sample *out)
+// Of a layout that is a constant nothing is left but its fields.
+static inline __attribute__((always_inline)) bool plain_decode(const struct record_layout *layout, const uint8_t *record, size_t size,
+                                                               struct plain_sample *out)
 {
-	const uint8_t *front = layout->front;
-	if (size < layout->front_bytes)
+	struct plain_sample s = { .pid = -1, .tid = -1, .cpu = UINT32_MAX, .id = UINT64_MAX };
+	size_t ip_at = layout->front[PLAIN_IP], task_at = layout->front[PLAIN_TID], time_at = layout->front[PLAIN_TIME], cpu_at = layout->front[PLAIN_CPU];
+	size_t id_at = layout->front[PLAIN_ID] != 0 ? layout->front[PLAIN_ID] : layout->front[PLAIN_IDENTIFIER];
+	size_t period_at = layout->front[PLAIN_PERIOD], at = layout->front_bytes;
+	if (size < at)
 		return false;
-	out->ip = front[PLAIN_IP] != 0 ? plain_word(record, front[PLAIN_IP]) : 0;
-	out->pid = out->tid = -1;
-	if (front[PLAIN_TID] != 0) {
-		memcpy(&out->pid, record + front[PLAIN_TID], sizeof(out->pid));
-		memcpy(&out->tid, record + front[PLAIN_TID] + sizeof(out->pid), sizeof(out->tid));
+	if (ip_at != 0)
+		s.ip = plain_word(record, ip_at);
+	if (task_at != 0) {
+		memcpy(&s.pid, record + task_at, sizeof(s.pid));
+		memcpy(&s.tid, record + task_at + sizeof(s.pid), sizeof(s.tid));
 	}
-	out->time_ns = front[PLAIN_TIME] != 0 ? plain_word(record, front[PLAIN_TIME]) : 0;
-	uint8_t id_at = front[PLAIN_ID] != 0 ? front[PLAIN_ID] : front[PLAIN_IDENTIFIER];
-	out->id = id_at != 0 ? plain_word(record, id_at) : UINT64_MAX;
-	out->cpu = UINT32_MAX;
-	if (front[PLAIN_CPU] != 0)
-		memcpy(&out->cpu, record + front[PLAIN_CPU], sizeof(out->cpu));
-	out->period = front[PLAIN_PERIOD] != 0 ? plain_word(record, front[PLAIN_PERIOD]) : 0;
-	size_t at = layout->front_bytes;
-	out->bytes = record + at;
-	out->callchain_count = out->raw_size = out->raw_at = 0;
+	if (time_at != 0)
+		s.time_ns = plain_word(record, time_at);
+	if (id_at != 0)
+		s.id = plain_word(record, id_at);
+	if (cpu_at != 0)
+		memcpy(&s.cpu, record + cpu_at, sizeof(s.cpu));
+	if (period_at != 0)
+		s.period = plain_word(record, period_at);
+	s.bytes = record + at;
+	size_t left = size - at;
 	if ((layout->sample_type & PERF_SAMPLE_CALLCHAIN) != 0) {
-		uint64_t count = size - at >= 8 ? plain_word(record, at) : UINT64_MAX;
-		if (size - at < 8 || count > (size - at - 8) / 8)
+		if (left < sizeof(uint64_t))
 			return false;
-		out->callchain_count = (uint32_t)count;
-		at += 8 + count * 8;
+		uint64_t count = plain_word(s.bytes, 0);
+		left -= sizeof(uint64_t);
+		if (count > left / sizeof(uint64_t))
+			return false;
+		s.callchain_count = (uint32_t)count;
+		left -= count * sizeof(uint64_t);
 	}
 	if ((layout->sample_type & PERF_SAMPLE_RAW) != 0) {
-		uint32_t raw_size = 0;
-		if (size - at < sizeof(raw_size))
+		uint32_t raw_size;
+		if (left < sizeof(raw_size))
 			return false;
-		memcpy(&raw_size, record + at, sizeof(raw_size));
-		if (raw_size > size - at - sizeof(raw_size))
+		memcpy(&raw_size, record + size - left, sizeof(raw_size));
+		left -= sizeof(raw_size);
+		if (raw_size > left)
 			return false;
-		at += sizeof(raw_size);
-		out->raw_at = (uint32_t)(at - layout->front_bytes);
-		out->raw_size = raw_size;
-		at += raw_size;
+		s.raw_at = (uint32_t)(size - at - left);
+		s.raw_size = raw_size;
+		left -= raw_size;
 	}
-	out->size = (uint32_t)(at - layout->front_bytes);
+	s.size = (uint32_t)(size - at - left);
+	*out = s;
 	return true;
 }
+
+// The layout of a plain sample's words, as a constant.
+#define PLAIN_AT(type, bit) (((type) & (bit)) != 0 ? 8 + 8 * __builtin_popcountll((type) & PLAIN_BEFORE(bit)) : 0)
+#define PLAIN_BEFORE(bit) ((bit) == PERF_SAMPLE_IDENTIFIER ? 0 : PERF_SAMPLE_IDENTIFIER | \
+	(((bit) - 1) & (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)))
+#define PLAIN_LAYOUT(type) { .sample_type = (type), .is_plain = true, .front_bytes = 8 + 8 * __builtin_popcountll((type) & PLAIN_BEFORE(1u << 31)), \
+	.front = { [PLAIN_IDENTIFIER] = PLAIN_AT(type, PERF_SAMPLE_IDENTIFIER), [PLAIN_IP] = PLAIN_AT(type, PERF_SAMPLE_IP), \
+	           [PLAIN_TID] = PLAIN_AT(type, PERF_SAMPLE_TID), [PLAIN_TIME] = PLAIN_AT(type, PERF_SAMPLE_TIME), \
+	           [PLAIN_ADDR] = PLAIN_AT(type, PERF_SAMPLE_ADDR), [PLAIN_ID] = PLAIN_AT(type, PERF_SAMPLE_ID), \
+	           [PLAIN_CPU] = PLAIN_AT(type, PERF_SAMPLE_CPU), [PLAIN_PERIOD] = PLAIN_AT(type, PERF_SAMPLE_PERIOD) } }
 
 #endif

@@ -454,6 +454,23 @@ static bool next_sample(struct reader *reader, struct record *record, size_t *ev
 	return true;
 }
 
+// What we write, and perf record -g; compiled by their own.
+static const struct record_layout OURS = PLAIN_LAYOUT(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |
+                                                      PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW);
+static const struct record_layout PERFS = PLAIN_LAYOUT(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD |
+                                                       PERF_SAMPLE_CALLCHAIN);
+
+static inline bool decode_sample(const struct record_layout *layout, const uint8_t *at, size_t size, struct plain_sample *out)
+{
+	if (!layout->is_plain)
+		return false;
+	if (layout->sample_type == OURS.sample_type)
+		return plain_decode(&OURS, at, size, out);
+	if (layout->sample_type == PERFS.sample_type)
+		return plain_decode(&PERFS, at, size, out);
+	return plain_decode(layout, at, size, out);
+}
+
 size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t capacity)
 {
 	struct input *input = &reader->input;
@@ -463,29 +480,31 @@ size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t ca
 		return 0;
 	const uint8_t *start = input->buffer + input->begin, *end = start + unread, *at = start + reader->skip_input, *last = start;
 	const struct record_layout *layout = &events->events.data[0]->layout;
+	bool is_one = events->events.count == 1, has_id = false; // all samples are of one event; those with the same id as the one before are
 	for (; count < capacity && (uintptr_t)at % 8 == 0 && (size_t)(end - at) >= sizeof(struct perf_event_header); count++) {
 		const struct perf_event_header *header = (const struct perf_event_header *)(const void *)at;
 		size_t size = header->size;
 		if (header->type != PERF_RECORD_SAMPLE || size < sizeof(*header) || size > (size_t)(end - at))
 			break;
-		bool is_same = events->has_last && events->last_event == event && layout->sample_id_at + sizeof(uint64_t) <= size &&
-		               plain_word(at, layout->sample_id_at) == events->last_id;
-		if (!is_same && events->events.count > 1) {
+		bool is_same = is_one || (has_id && layout->sample_id_at + sizeof(uint64_t) <= size && plain_word(at, layout->sample_id_at) == events->last_id);
+		if (!is_same) {
 			event = event_table_find(events, header);
 			layout = &events->events.data[event]->layout;
+			has_id = events->has_last && events->last_event == event;
 		}
-		if (!layout->is_plain || !plain_decode(layout, at, size, &out[count]) || !record_is_moment(out[count].time_ns))
+		if (!decode_sample(layout, at, size, &out[count]) || !record_is_moment(out[count].time_ns))
 			break;
 		out[count].event = (uint32_t)event;
 		out[count].misc = header->misc;
 		last = at;
 		at += size;
-		reader->skip_input = size;
 	}
+	if (count == 0)
+		return 0;
 	input->begin += (size_t)(last - start);
 	input->offset += (size_t)(last - start);
-	if (count > 0)
-		reader->offset = input->offset;
+	reader->offset = input->offset;
+	reader->skip_input = (size_t)(at - last);
 	return count;
 }
 

@@ -45,6 +45,12 @@ static inline __attribute__((always_inline)) void set_value(struct sample_point 
 #define EACH_WIDTH(width, CALL) do { switch (width) { case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; \
 	case 4: CALL(4); break; case 5: CALL(5); break; default: CALL(width); } } while (0)
 
+static inline void set_range(uint64_t least, uint64_t most, uint64_t *base, uint8_t *width)
+{
+	*base = least;
+	*width = most == least ? 0 : (uint8_t)((71 - __builtin_clzll(most - least)) / 8);
+}
+
 static inline __attribute__((always_inline)) void find_range(const struct sample_point *points, enum column column, uint64_t *base, uint8_t *width)
 {
 	uint64_t least = UINT64_MAX, most = 0;
@@ -53,8 +59,7 @@ static inline __attribute__((always_inline)) void find_range(const struct sample
 		least = value < least ? value : least;
 		most = value > most ? value : most;
 	}
-	*base = least;
-	*width = most == least ? 0 : (uint8_t)((71 - __builtin_clzll(most - least)) / 8);
+	set_range(least, most, base, width);
 }
 
 static inline __attribute__((always_inline)) void pack_column(struct sample_block *block, const struct sample_point *points, enum column column)
@@ -69,13 +74,21 @@ static inline __attribute__((always_inline)) void pack_column(struct sample_bloc
 #undef PACK
 }
 
-static struct sample_block *pack(const struct sample_point *points)
+// `in_order`, `of_one_weight`: what the points are known to be.
+static struct sample_block *pack(const struct sample_point *points, bool in_order, bool of_one_weight)
 {
 	struct sample_block head = { 0 };
 	size_t bytes = 0;
-#define FIND(column) find_range(points, column, &head.base[column], &head.width[column])
-	EACH_COLUMN(FIND);
-#undef FIND
+	if (in_order)
+		set_range(points[0].time_ns, points[SAMPLES_A_BLOCK - 1].time_ns, &head.base[COLUMN_TIME], &head.width[COLUMN_TIME]);
+	else
+		find_range(points, COLUMN_TIME, &head.base[COLUMN_TIME], &head.width[COLUMN_TIME]);
+	if (of_one_weight)
+		set_range(points->weight, points->weight, &head.base[COLUMN_WEIGHT], &head.width[COLUMN_WEIGHT]);
+	else
+		find_range(points, COLUMN_WEIGHT, &head.base[COLUMN_WEIGHT], &head.width[COLUMN_WEIGHT]);
+	find_range(points, COLUMN_STACK, &head.base[COLUMN_STACK], &head.width[COLUMN_STACK]);
+	find_range(points, COLUMN_CONTEXT, &head.base[COLUMN_CONTEXT], &head.width[COLUMN_CONTEXT]);
 	for (size_t c = 0; c < COLUMNS; c++) {
 		head.starts[c] = (uint32_t)bytes;
 		bytes += (size_t)head.width[c] * SAMPLES_A_BLOCK;
@@ -122,13 +135,14 @@ static void set_down(struct samples *samples)
 	struct spill *spill = &samples->spill;
 	struct sample_block **blocks = samples->blocks.data + samples->set_down;
 	size_t count = samples->blocks.count - samples->set_down;
-	bool good = true;
-	for (size_t i = 0; i < count && good; i++) {
+	struct iovec *pieces = mem_alloc(count * sizeof(*pieces));
+	for (size_t i = 0; i < count; i++) {
 		blocks[i]->segment = (uint32_t)spill->segments.count + 1;
 		blocks[i]->is_first = i == 0;
-		good = spill_write(spill, blocks[i], blocks[i]->size);
+		pieces[i] = (struct iovec){ .iov_base = blocks[i], .iov_len = blocks[i]->size };
 	}
-	const uint8_t *at = good ? spill_map(spill) : NULL;
+	const uint8_t *at = spill_write(spill, pieces, count) ? spill_map(spill) : NULL;
+	free(pieces);
 	for (size_t i = 0; i < count; i++) {
 		size_t size = blocks[i]->size;
 		blocks[i]->segment = 0;
@@ -188,35 +202,42 @@ uint32_t samples_context(struct samples *samples, const struct sample_context *c
 	return id;
 }
 
-// Those that have room in the block at hand.
-static void add_some(struct samples *samples, const struct sample_point *points, size_t count)
+struct sample_point *samples_room(struct samples *samples, size_t *room)
 {
-	struct sample_point *to = samples->open + samples->count % SAMPLES_A_BLOCK;
+	if (samples->open == NULL)
+		samples->open = mem_alloc(SAMPLES_A_BLOCK * sizeof(*samples->open));
+	*room = SAMPLES_A_BLOCK - samples->count % SAMPLES_A_BLOCK;
+	return samples->open + samples->count % SAMPLES_A_BLOCK;
+}
+
+void samples_filled(struct samples *samples, size_t count)
+{
+	if (count == 0)
+		return;
+	const struct sample_point *points = samples->open + samples->count % SAMPLES_A_BLOCK;
 	uint64_t newest_ns = samples->newest_ns, weight = samples->count > 0 ? samples->a_weight : points->weight;
 	bool is_out_of_order = false, weights_differ = false;
 	for (size_t i = 0; i < count; i++) {
 		is_out_of_order |= points[i].time_ns < newest_ns;
 		weights_differ |= points[i].weight != weight;
 		newest_ns = points[i].time_ns;
-		to[i] = points[i];
 	}
 	samples->is_out_of_order |= is_out_of_order;
 	samples->weights_differ |= weights_differ;
 	samples->newest_ns = newest_ns;
 	samples->a_weight = weight;
 	samples->count += count;
+	if (samples->count % SAMPLES_A_BLOCK == 0)
+		add_block(samples, pack(samples->open, !samples->is_out_of_order, !samples->weights_differ));
 }
 
 void samples_add_points(struct samples *samples, const struct sample_point *points, size_t count)
 {
-	if (samples->open == NULL)
-		samples->open = mem_alloc(SAMPLES_A_BLOCK * sizeof(*samples->open));
-	for (size_t some; count > 0; points += some, count -= some) {
-		size_t room = SAMPLES_A_BLOCK - samples->count % SAMPLES_A_BLOCK;
+	for (size_t room, some; count > 0; points += some, count -= some) {
+		struct sample_point *to = samples_room(samples, &room);
 		some = count < room ? count : room;
-		add_some(samples, points, some);
-		if (some == room)
-			add_block(samples, pack(samples->open));
+		memcpy(to, points, some * sizeof(*points));
+		samples_filled(samples, some);
 	}
 }
 
@@ -333,7 +354,7 @@ void samples_recontext(struct samples *samples, samples_recontext_fn *choose, vo
 		if (first / SAMPLES_A_BLOCK < old.blocks.count) {
 			free_block(&old, old.blocks.data[first / SAMPLES_A_BLOCK]);
 			old.blocks.data[first / SAMPLES_A_BLOCK] = NULL;
-			add_block(samples, pack(points));
+			add_block(samples, pack(points, false, false));
 		} else {
 			memcpy(samples->open, points, count * sizeof(*points));
 		}
@@ -356,7 +377,7 @@ void samples_set(struct samples *samples, size_t index, const struct profile_sam
 	samples_points(samples, index / SAMPLES_A_BLOCK * SAMPLES_A_BLOCK, points, SAMPLES_A_BLOCK);
 	points[index % SAMPLES_A_BLOCK] = point_of(samples, sample);
 	free_block(samples, *block);
-	*block = pack(points);
+	*block = pack(points, false, false);
 	free(points);
 }
 

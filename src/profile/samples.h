@@ -57,6 +57,9 @@ void samples_release(struct samples *samples);
 void samples_add(struct samples *samples, const struct profile_sample *sample);
 // The same by a context that is known.
 void samples_add_points(struct samples *samples, const struct sample_point *points, size_t count);
+// Where the next `*room` (at least one) points go, for who makes them there; samples_filled tells how many it were.
+struct sample_point *samples_room(struct samples *samples, size_t *room);
+void samples_filled(struct samples *samples, size_t count);
 struct profile_sample samples_row(const struct samples *samples, const struct sample_point *point);
 uint32_t samples_context(struct samples *samples, const struct sample_context *context);
 // Row `index`, written into `out`, which is returned.

@@ -1,6 +1,7 @@
 #include "profile/spill.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,21 +10,37 @@
 
 enum { PAGE_BYTES_MOST = 1 << 16 }; // a segment begins where any machine can map it
 
-bool spill_write(struct spill *spill, const void *bytes, size_t size)
+// `count` at most IOV_MAX; what a short write leaves is written piece by piece.
+static bool write_some(struct spill *spill, const struct iovec *pieces, size_t count)
+{
+	ssize_t n = pwritev(spill->fd, pieces, (int)count, (off_t)spill->end);
+	size_t done = n > 0 ? (size_t)n : 0;
+	if (n < 0 && errno != EINTR)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		size_t size = pieces[i].iov_len, skip = done < size ? done : size;
+		for (done -= skip; skip < size;) {
+			n = pwrite(spill->fd, (const uint8_t *)pieces[i].iov_base + skip, size - skip, (off_t)(spill->end + skip));
+			if (n == 0 || (n < 0 && errno != EINTR))
+				return false;
+			skip += n > 0 ? (size_t)n : 0;
+		}
+		spill->end += size;
+	}
+	return true;
+}
+
+bool spill_write(struct spill *spill, const struct iovec *pieces, size_t count)
 {
 	if (!spill->is_open && !spill->has_failed) {
 		spill->fd = tmpfile_open();
 		spill->is_open = spill->fd >= 0;
 		spill->has_failed = !spill->is_open;
 	}
-	for (size_t done = 0; done < size && !spill->has_failed;) {
-		ssize_t n = pwrite(spill->fd, (const uint8_t *)bytes + done, size - done, (off_t)(spill->end + done));
-		if (n == 0 || (n < 0 && errno != EINTR))
-			spill->has_failed = true;
-		done += n > 0 ? (size_t)n : 0;
+	for (size_t i = 0, some; i < count && !spill->has_failed; i += some) {
+		some = count - i < IOV_MAX ? count - i : IOV_MAX;
+		spill->has_failed = !write_some(spill, pieces + i, some);
 	}
-	if (!spill->has_failed)
-		spill->end += size;
 	return !spill->has_failed;
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/vec.h"
 
@@ -17,8 +18,8 @@ struct spill { // zeroed: empty
 	VEC(struct spill_segment) segments;
 };
 
-// Adds to the segment at hand. false: that is lost, and so is what comes.
-bool spill_write(struct spill *spill, const void *bytes, size_t size);
+// Adds the pieces to the segment at hand, many at once: large writes cost half of small ones. false: that is lost, and so is what comes.
+bool spill_write(struct spill *spill, const struct iovec *pieces, size_t count);
 // Closes the segment at hand and returns where its bytes can be read until spill_release; NULL: nowhere.
 const uint8_t *spill_map(struct spill *spill);
 bool spill_holds(const struct spill *spill, const void *at); // without reading there
