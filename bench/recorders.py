@@ -4,7 +4,8 @@ What the kernel does at a tick (the interrupt, copying the stack into the ring) 
 that process's time, and nothing has to be subtracted. Two figures a sample:
 
     short   the whole process, exec to exit, of a run of SHORT seconds: its start, images met for the first time, and its end are in it
-    steady  between second SHORT and second LONG of another run, by the process's CPU clock, read from outside; over the samples of these seconds
+    steady  between second WARM and second LONG of another run, by the process's CPU clock, read from outside; over the samples of these seconds.
+            By then the compilers that are measured have been through one whole compile, so their code's unwind rules are there
 """
 import contextlib
 import os
@@ -15,7 +16,7 @@ import time
 
 import inputs
 
-SHORT, LONG = 3, 7
+SHORT, WARM, LONG = 3, 5, 10
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 
 
@@ -146,7 +147,7 @@ def attach(recorder, target, seconds, mark=None):
     return result | {"cpu": usage.ru_utime + usage.ru_stime, "peak_mb": usage.ru_maxrss / 1024}
 
 
-def costs(recorder, path, target, repeat, short=SHORT, long=LONG):
+def costs(recorder, path, target, repeat, short=SHORT, warm=WARM, long=LONG):
     """µs a sample, short and steady, the least of `repeat`; with the samples and losses of the last long run."""
     def fresh():
         if os.path.exists(path):
@@ -158,7 +159,7 @@ def costs(recorder, path, target, repeat, short=SHORT, long=LONG):
         ran = attach(recorder, target, short)
         best["short_us"] = min(best["short_us"], 1e6 * ran["cpu"] / max(1, len(records(path)[0])))
         fresh()
-        ran = attach(recorder, target, long, short)
+        ran = attach(recorder, target, long, warm)
         times, lost = records(path)
         steady = sum(ran["since"] <= at < ran["until"] for at in times)
         best["steady_us"] = min(best["steady_us"], 1e6 * ran["marked"] / max(1, steady))

@@ -57,12 +57,12 @@ def least_wall(argv, times=5):
     return min(taken)
 
 
-def record_row(name, target, hz, copy, short=recorders.SHORT, long=recorders.LONG):
+def record_row(name, target, hz, copy, times=(recorders.SHORT, recorders.WARM, recorders.LONG), more=()):
     """One line of figures: ours and, where there is perf, perf's."""
     row = {"what": name, "hz": hz, "copy_bytes": copy}
     how = ["-F", hz, "--call-graph", f"dwarf,{copy}", "-e", "cpu-clock"]
     ours, theirs, summary = at("ours.data"), at("perf.data"), at("summary.json")
-    found = recorders.costs([OURS, "record", "-q", "--no-symbols", "--summary", summary, "-o", ours] + how, ours, target, 2, short, long)
+    found = recorders.costs([OURS, "record", "-q", "--no-symbols", "--summary", summary, "-o", ours, *more] + how, ours, target, 2, *times)
     got = json.load(open(summary))
     counts, stacks = got["events"][0]["samples"], got["stacks"]
     row["ours"] = found | {
@@ -72,7 +72,7 @@ def record_row(name, target, hz, copy, short=recorders.SHORT, long=recorders.LON
         "complete_share": (stacks.get("complete", 0) + stacks.get("joined", 0)) / max(1, sum(stacks.values())),
     }
     if HAS_PERF:
-        found = recorders.costs(["perf", "record", "-q", "-B", "-k", "CLOCK_MONOTONIC", "-o", theirs] + how, theirs, target, 1, short, long)
+        found = recorders.costs(["perf", "record", "-q", "-B", "-k", "CLOCK_MONOTONIC", "-o", theirs] + how, theirs, target, 1, *times)
         all_of_them = max(1, found["samples"] + found["lost"])
         row["perf"] = found | {"taken_share": found["samples"] / all_of_them, "file_mb_per_cpu_second": found["file_mb"] * hz / all_of_them}
         row["ratio"] = row["perf"]["steady_us"] / max(row["ours"]["steady_us"], 1e-6)
@@ -218,6 +218,8 @@ def record_section(_):
                                 ("clang++ -O2", clang, shutil.which("clang++"))):
         if there:
             plans += [(name, target, 999, 8192), (name, target, 999, 65528)]
+    if shutil.which("clang++"):
+        plans.append(("clang++ -O2, --no-join", clang, 999, 65528, (recorders.SHORT, recorders.WARM, recorders.LONG), ("--no-join",)))
     return record_rows("record", plans)
 
 
@@ -343,18 +345,18 @@ def statistics(_):
 
 
 def threads_curve(long):
-    return record_rows("threads", [(f"{n} threads", busy(n, 20), 999, 8192, 2, 4) for n in [1, 10, 100, 1000] + ([10000] if long else [])])
+    return record_rows("threads", [(f"{n} threads", busy(n, 20), 999, 8192, (2, 2, 4)) for n in [1, 10, 100, 1000] + ([10000] if long else [])])
 
 
 def frames_curve(_):
-    return record_rows("frames", [(f"{n} frames", busy(2, n), 999, 65528, 2, 4) for n in (10, 50, 100, 200, 400)])
+    return record_rows("frames", [(f"{n} frames", busy(2, n), 999, 65528, (2, 2, 4)) for n in (10, 50, 100, 200, 400)])
 
 
 def images_curve(long):
     plans = []
     for n in [10, 100] + ([1000] if long else []):
         folder = inputs.libraries(os.path.join(BUILD, "bench/libraries"), n)
-        plans.append((f"{n} images", busy(2, 10, folder, n), 999, 8192, 2, 4))
+        plans.append((f"{n} images", busy(2, 10, folder, n), 999, 8192, (2, 2, 4)))
     rows, columns = record_rows("images", plans, lambda _: dict(zip(("report_s", "report_mb"), least([OURS, "report", "-i", at("ours.data")], 3))))
     return rows, columns + [("report, CPU s", lambda r: f"{r['report_s']:.3f}")]
 
@@ -380,7 +382,7 @@ RECORDED = ("CPU time is that of the recorder's own process, all threads. What t
             "run of {} s, its start, its first meeting with every image and its end included. Steady: second {} to second {} of another run, by the "
             "process's CPU clock. Of ours the least of two runs each; gcc and clang begin anew whenever they end. Names are looked up in neither (ours: "
             "--no-symbols, perf: -B). Others' CPU: what other programs used of the machine meanwhile.")
-NOTES = {"record": RECORDED.format(recorders.SHORT, recorders.SHORT, recorders.LONG), "threads": RECORDED.format(2, 2, 4),
+NOTES = {"record": RECORDED.format(recorders.SHORT, recorders.WARM, recorders.LONG), "threads": RECORDED.format(2, 2, 4),
          "frames": RECORDED.format(2, 2, 4), "images": RECORDED.format(2, 2, 4)}
 
 

@@ -17,7 +17,7 @@ enum {
 	RECORD_REST_BYTES_MAX = 2048, // what a sample may need beside the copy at most: registers, 127 kernel frames, fixed fields
 };
 
-enum { AMPLE_MS = 160 };       // what a ring holds where memory is no matter: passes are a quarter of it apart, and each costs 17 us
+enum { AMPLE_MS = 160 };       // what a ring holds where memory is no matter: passes are three quarters of it apart, and each costs 17 us and more
 enum { AMPLE_BYTES = 128 << 20 }; // of all rings together that may be taken for that, and for rates that are only likely
 
 struct budget_input {

@@ -129,9 +129,9 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 }
 
 // ---------------------------------------------------------------- stacks beyond the kernel's cap
-// Read on from 3% of the stacks on, and until fewer than 1% of them need it: what a program does comes in phases (clang's deep stacks in a tenth of its time), and
+// Read on from 3% of the stacks on, and until fewer than 2% of them need it: what a program does comes in phases (clang's deep stacks in a tenth of its time), and
 // 19 of 20 wake-ups would be for nothing.
-enum { TAILS_STACKS = 100, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 1 };
+enum { TAILS_STACKS = 100, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2 };
 enum { TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
 
 static const char *tails_refusal(const struct session *session, double percent)
@@ -267,16 +267,22 @@ static bool keep_budget(struct session *session, bool *reopened)
 	return go_on_coarser(session, &next, percent);
 }
 
-enum { PASS_MS_MIN = 10, PASS_MS_MAX = 100, PASS_MS_HUNG_UP = 20 };
+enum { PASS_MS_MIN = 10, PASS_MS_MAX = 100, PASS_MS_HUNG_UP = 20, WAKED_MS_MAX = 200 };
 
-// Milliseconds to the next pass. A wake-up costs 17 us whatever it finds, so a ring is left to fill to a quarter; half full it wakes us by itself, unless
-// it has hung up. Never twice as long as the last time: a target that starts to run is met soon. Where processes are born and die their images are
-// opened while they live, if at all.
-static int next_pass_ms(const struct session *session, int last_ms, bool hung_up)
+// What wakes the drain thread beside its timer.
+enum wakes { WAKES_ALL_RINGS, WAKES_READERS, WAKES_SOME_RINGS };
+
+// Milliseconds to the next pass. A wake-up costs 17 us whatever it finds, and as much again as caches are cold by then. A ring wakes us for each watermark's
+// worth that was written, whenever we read it last: while the rings fill so fast, the timer waits for that, and a little longer. Else it is set so that the
+// fullest ring is left to fill to a quarter. Never twice as long as the last time: a target that starts to run is met soon. Where processes are born and die
+// their images are opened while they live, if at all.
+static int next_pass_ms(const struct session *session, int last_ms, uint64_t elapsed_ns, enum wakes wakes)
 {
-	double quarter = (double)session->set.ring_bytes / 4, found = (double)session->drain.most_bytes;
-	double next = found > 0 ? last_ms * quarter / found : PASS_MS_MAX;
-	double most = hung_up ? PASS_MS_HUNG_UP : PASS_MS_MAX;
+	double per_ms = (double)session->drain.most_bytes / ((double)elapsed_ns / 1e6 + 1e-3), most = wakes == WAKES_SOME_RINGS ? PASS_MS_HUNG_UP : PASS_MS_MAX;
+	double next = per_ms > 0 ? (double)session->set.ring_bytes / 4 / per_ms : most;
+	double waked_ms = per_ms > 0 ? (double)session->set.sideband_attr.wakeup_watermark / per_ms : WAKED_MS_MAX + 1;
+	if (wakes == WAKES_ALL_RINGS)
+		next = waked_ms <= WAKED_MS_MAX ? most = 1.25 * waked_ms : most;
 	next = session->drain.found_births ? PASS_MS_MIN : next > 2.0 * last_ms ? 2.0 * last_ms : next;
 	return (int)(next < PASS_MS_MIN ? PASS_MS_MIN : next > most ? most : next);
 }
@@ -297,14 +303,23 @@ static struct drain_poll *new_poll(const struct session *session)
 	return drain_poll_new(session->tails != NULL && !session->tails_rest ? &none : &session->set, session->wake_drain_fd);
 }
 
+static enum wakes waked_by(const struct session *session, const struct drain_poll *poll)
+{
+	if (session->tails != NULL && !session->tails_rest)
+		return WAKES_READERS;
+	return drain_poll_live(poll) < session->set.rings.count ? WAKES_SOME_RINGS : WAKES_ALL_RINGS;
+}
+
 static void drain_loop(struct session *session)
 {
 	struct drain_poll *poll = new_poll(session);
 	int wait_ms = PASS_MS_MIN;
+	uint64_t passed_ns = session->drain.now_ns;
 	while (!atomic_load(&session->stop)) {
 		drain_poll_wait(poll, wait_ms);
 		drain_pass(&session->drain, false);
-		wait_ms = next_pass_ms(session, wait_ms, drain_poll_live(poll) < session->set.rings.count);
+		wait_ms = next_pass_ms(session, wait_ms, session->drain.now_ns - passed_ns, waked_by(session, poll));
+		passed_ns = session->drain.now_ns;
 		if (!start_late(session)) {
 			want_end(session, END_EVENTS);
 			break;

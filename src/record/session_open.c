@@ -143,8 +143,10 @@ bool session_open_events(struct session *session, struct err *err)
 			return false;
 		if (session->options.exclude_user)
 			session->options.stack_bytes = 0;
-		// A wake-up costs 17 us whatever it finds: at half full there is as much room left for being late.
-		session->options.wakeup_watermark = (uint32_t)(session->options.ring_bytes / 2);
+		// A wake-up costs 17 us whatever it finds: the ring is left to fill as far as the rest bears a reader that is late.
+		size_t quarter = session->options.ring_bytes / 4;
+		bool bears = sizes.budget.bears_ms / 4 >= drain_priority_delay_ms(session->priority);
+		session->options.wakeup_watermark = (uint32_t)(bears ? 3 * quarter : 2 * quarter);
 		if (event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, &why))
 			break;
 		if (why.status != STATUS_HOST || !target_fall_back(&session->target, &session->config->target, why.text, &session->decisions)) {
