@@ -18,12 +18,26 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static void print_text(const char *text, char behind)
+{
+	fputs_unlocked(text != NULL ? text : "??", stdout);
+	putchar_unlocked(behind);
+}
+
 static void print(const struct symbol_result *r)
 {
-	for (size_t i = 0; i < r->count; i++)
-		printf("%s\n%s:%u\n", r->frames[i].name != NULL ? r->frames[i].name : "??", r->frames[i].file != NULL ? r->frames[i].file : "??",
-		       r->frames[i].line);
-	printf("\n");
+	for (size_t i = 0; i < r->count; i++) {
+		char digits[16], *at = digits + sizeof(digits) - 1;
+		uint32_t line = r->frames[i].line;
+		print_text(r->frames[i].name, '\n');
+		print_text(r->frames[i].file, ':');
+		*at = '\0';
+		do
+			*--at = (char)('0' + line % 10);
+		while ((line /= 10) > 0);
+		print_text(at, '\n');
+	}
+	putchar_unlocked('\n');
 }
 
 int main(int argc, char **argv)
@@ -65,6 +79,7 @@ int main(int argc, char **argv)
 	}
 	symbolizer_resolve(s, queries.data, queries.count, 0);
 	double seconds = now_s() - start;
+	(void)setvbuf(stdout, NULL, _IOFBF, 64 * 1024);
 	for (size_t i = 0; !time_only && i < queries.count; i++)
 		print(symbolizer_lookup(s, id, queries.data[i].image_addr));
 	struct rusage usage;

@@ -27,8 +27,11 @@ void dwarf_free(struct dwarf *dwarf)
 		return;
 	for (size_t i = 0; i < dwarf->slots.count; i++)
 		dwarf_unit_free(dwarf->slots.data[i].unit);
-	for (size_t i = 0; i < dwarf->abbrevs.count; i++)
-		abbrev_table_free(dwarf->abbrevs.data[i]);
+	for (size_t i = 0; i < dwarf->abbrevs.count; i++) {
+		abbrev_table_release(dwarf->abbrevs.data[i]);
+		free(dwarf->abbrevs.data[i]);
+	}
+	abbrev_table_release(&dwarf->abbrevs_read);
 	for (size_t i = 0; i < dwarf->splits.count; i++)
 		dwarf_free(dwarf->splits.data[i]);
 	dwarf_free(dwarf->alt);

@@ -54,6 +54,36 @@ static void add_takes(struct abbrev_table *table, struct abbrev *entry)
 	vec_push(&table->takes, take);
 }
 
+static void add_places(const struct abbrev_table *table, struct abbrev *entry)
+{
+	uint32_t at = 0;
+	bool is_known = entry->steps == 0 && entry->fixed_size < NO_SIBLING;
+	entry->at.low = entry->at.high = entry->at.ranges = entry->at.sibling = NO_SIBLING;
+	for (uint32_t i = 0; i < entry->count && is_known; i++) {
+		const struct abbrev_attr *attr = &table->attrs.data[entry->first + i];
+		switch (attr->name) {
+		case DW_AT_low_pc:
+			is_known &= attr->form == DW_FORM_addr && attr->size == 8;
+			entry->at.low = (uint8_t)at;
+			break;
+		case DW_AT_high_pc:
+			is_known &= attr->form == DW_FORM_data8;
+			entry->at.high = (uint8_t)at;
+			break;
+		case DW_AT_ranges:
+			is_known &= attr->form == DW_FORM_sec_offset && attr->size == 4;
+			entry->at.ranges = (uint8_t)at;
+			break;
+		case DW_AT_sibling:
+			is_known &= attr->form == DW_FORM_ref4;
+			entry->at.sibling = (uint8_t)at;
+			break;
+		}
+		at += (uint32_t)attr->size;
+	}
+	entry->at.is_known = is_known;
+}
+
 static uint8_t kinds_of(const struct abbrev *entry)
 {
 	switch (entry->tag) {
@@ -139,8 +169,10 @@ static void read_attrs(struct abbrev_table *table, struct abbrev *entry, const s
 	}
 	add_steps(table, entry);
 	entry->kinds = kinds_of(entry);
-	if (entry->kinds & (DIE_CODE | DIE_INLINED))
+	if (entry->kinds & (DIE_CODE | DIE_INLINED)) {
 		add_takes(table, entry);
+		add_places(table, entry);
+	}
 }
 
 static int compare_codes(const void *a, const void *b)
@@ -149,13 +181,36 @@ static int compare_codes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+// A copy that takes no more memory than it must; what is read grew it in steps, and is used again for the next table.
+#define COPY_VEC(to, from) \
+	((to)->data = mem_copy((from)->data, (from)->count * sizeof(*(from)->data)), (to)->count = (to)->capacity = (from)->count)
+
+static struct abbrev_table *copy_table(const struct abbrev_table *table)
+{
+	struct abbrev_table *copy = NEW(struct abbrev_table);
+	COPY_VEC(&copy->entries, &table->entries);
+	COPY_VEC(&copy->attrs, &table->attrs);
+	COPY_VEC(&copy->steps, &table->steps);
+	COPY_VEC(&copy->takes, &table->takes);
+	copy->is_dense = table->is_dense;
+	copy->has_siblings = table->has_siblings;
+	if (copy->is_dense)
+		add_hot(copy);
+	return copy;
+}
+
 static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 {
-	struct abbrev_table *table = NEW(struct abbrev_table);
+	struct abbrev_table *table = &unit->dwarf->abbrevs_read;
 	struct bytes b = dwarf_section(unit->dwarf, DWARF_ABBREV);
 	bytes_skip(&b, unit->abbrev_offset);
 	bool sorted = true;
 	table->is_dense = true;
+	table->has_siblings = false;
+	vec_clear(&table->entries);
+	vec_clear(&table->attrs);
+	vec_clear(&table->steps);
+	vec_clear(&table->takes);
 	vec_push(&table->steps, (struct abbrev_step){ 0 });
 	vec_push(&table->takes, (struct abbrev_take){ 0 });
 	while (!b.bad && table->entries.count < ENTRIES_LIMIT) {
@@ -176,9 +231,7 @@ static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 	}
 	if (!sorted)
 		qsort(table->entries.data, table->entries.count, sizeof(struct abbrev), compare_codes);
-	if (table->is_dense)
-		add_hot(table);
-	return table;
+	return copy_table(table);
 }
 
 const struct abbrev_table *dwarf_abbrevs(const struct dwarf_unit *unit)
@@ -206,12 +259,11 @@ const struct abbrev *abbrev_search(const struct abbrev_table *table, uint64_t co
 	return lo < table->entries.count && table->entries.data[lo].code == code ? &table->entries.data[lo] : NULL;
 }
 
-void abbrev_table_free(struct abbrev_table *table)
+void abbrev_table_release(struct abbrev_table *table)
 {
 	vec_release(&table->entries);
 	vec_release(&table->attrs);
 	vec_release(&table->steps);
 	vec_release(&table->takes);
 	vec_release(&table->hot);
-	free(table);
 }

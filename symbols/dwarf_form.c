@@ -158,6 +158,7 @@ const char *value_string(struct dwarf_unit *unit, const struct dwarf_value *valu
 bool value_address(struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *addr)
 {
 	switch (value->form) {
+	case DW_FORM_data1: case DW_FORM_data2: case DW_FORM_data4: case DW_FORM_data8: return false;
 	case DW_FORM_addr: *addr = value->u; return true;
 	case DW_FORM_addrx: case DW_FORM_addrx1: case DW_FORM_addrx2: case DW_FORM_addrx3: case DW_FORM_addrx4: case DW_FORM_GNU_addr_index: {
 		struct dwarf_unit *owner = unit->skeleton != NULL ? unit->skeleton : unit; // addresses stay in the linked file

@@ -78,6 +78,10 @@ struct abbrev {
 	uint32_t fixed_size;     // bytes of the attributes before the first that varies
 	uint32_t steps;          // in the table's steps: from there on; 0: none varies
 	uint32_t takes;          // in the table's takes; 0: where its code is, is not looked for
+	struct {                 // the same at once, where all attributes are of fixed size: where they stand among them; NO_SIBLING: there is none
+		bool is_known;
+		uint8_t low, high, ranges, sibling; // of 8, 8, 4 and 4 bytes
+	} at;
 	uint8_t kinds;           // enum die_kind, but for DIE_LONG
 };
 
@@ -225,6 +229,7 @@ struct dwarf {
 	uint64_t ranges_read; // atomic
 	struct hash_map abbrev_ids;
 	VEC(struct abbrev_table *) abbrevs;
+	struct abbrev_table abbrevs_read; // the last one, before it was copied among them
 	struct arena arena;
 	struct hash_map qualified_ids; // DIE offset -> index into `qualified`
 	VEC(const char *) qualified;   // names with their scopes
@@ -232,7 +237,7 @@ struct dwarf {
 		const struct dwarf_unit *unit;
 		uint32_t die;
 		const char *linkage_name, *name;
-	} recent[256];
+	} recent[1024];
 	struct dwarf *alt;
 	bool is_alt_tried;
 	VEC(struct dwarf *) splits;
@@ -278,7 +283,7 @@ void dwarf_sections_release(struct dwarf *dwarf);
 // ---- dwarf_abbrev.c
 const struct abbrev_table *dwarf_abbrevs(const struct dwarf_unit *unit);
 const struct abbrev *abbrev_search(const struct abbrev_table *table, uint64_t code);
-void abbrev_table_free(struct abbrev_table *table);
+void abbrev_table_release(struct abbrev_table *table);
 
 // ---- dwarf_form.c
 // Reads a value, the cursor moved behind it; unknown forms set the cursor bad.

@@ -19,7 +19,7 @@ static void read_die(struct dwarf_ref ref, struct naming *n)
 		return;
 	struct bytes b = dwarf_unit_bytes(unit, ref.offset);
 	const struct abbrev *entry = abbrev_find(unit->abbrevs, dwarf_uleb(&b));
-	for (uint32_t i = 0; entry != NULL && i < entry->count && !b.bad; i++) {
+	for (uint32_t i = 0; entry != NULL && i < entry->count && !b.bad && n->linkage == NULL; i++) {
 		const struct abbrev_attr *attr = &unit->abbrevs->attrs.data[entry->first + i];
 		struct dwarf_value v;
 		switch (attr->name) {

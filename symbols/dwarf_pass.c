@@ -66,6 +66,7 @@ static enum passed pass_many(struct dwarf_pass *p, unsigned stops, unsigned skip
 		if (code >= count)
 			break;
 		const struct abbrev_hot *hot = &table[code];
+		__builtin_prefetch(at + 512);
 		if (__builtin_expect(hot->kinds & met, 0)) {
 			const uint8_t *sibling;
 			if ((hot->kinds & skips) && hot->sibling_at != NO_SIBLING && has_sibling(p, hot, at, &sibling)) {

@@ -45,6 +45,29 @@ static inline bool rnglist_entry(struct dwarf_unit *unit, struct bytes *b, uint6
 	return !b->bad;
 }
 
+// Entries of the kind that nearly all are of, with numbers of one or two bytes, as far as they go.
+static size_t offset_pairs(struct bytes *b, uint64_t base, size_t limit, struct dwarf_range_list *out)
+{
+	size_t count = 0;
+	const uint8_t *at = b->at;
+	for (; b->end - at >= 5 && *at == DW_RLE_offset_pair && count < limit; count++) {
+		const uint8_t *next = at + 1;
+		uint64_t lo = *next++, hi;
+		if (lo >= 0x80)
+			lo = (lo & 0x7f) | (uint64_t)*next++ << 7;
+		hi = *next++;
+		if (hi >= 0x80)
+			hi = (hi & 0x7f) | (uint64_t)*next++ << 7;
+		if ((lo | hi) >= 1 << 14)
+			break;
+		at = next;
+		if (hi > lo && base + lo > 1)
+			vec_push(out, (struct dwarf_range){ base + lo, base + hi });
+	}
+	b->at = at;
+	return count;
+}
+
 // One entry of a .debug_ranges list (DWARF 4, 2.17.3); false at its end.
 static bool range_entry(struct dwarf_unit *unit, struct bytes *b, uint64_t *base, uint64_t *lo, uint64_t *hi)
 {
@@ -62,7 +85,7 @@ static bool range_entry(struct dwarf_unit *unit, struct bytes *b, uint64_t *base
 }
 
 // Where list `index` starts (DW_FORM_rnglistx): offsets stand at the unit's base.
-static uint64_t indexed_list(struct dwarf_unit *unit, struct bytes section, uint64_t index)
+static inline uint64_t indexed_list(struct dwarf_unit *unit, struct bytes section, uint64_t index)
 {
 	uint64_t base = unit->rnglists_base;
 	// A split file's only table stands behind its header: length, version, sizes, count (7.28).
@@ -88,16 +111,20 @@ void dwarf_ranges(struct dwarf_unit *unit, const struct dwarf_value *ranges, str
 	else if (unit->skeleton != NULL && unit->version < 5)
 		offset += skeleton->ranges_base;
 	bytes_skip(&b, offset);
-	size_t read = 0, limit = RANGES_LIMIT;
-	if (__atomic_load_n(&unit->dwarf->ranges_read, __ATOMIC_RELAXED) >= ALL_RANGES_LIMIT)
-		limit = 0;
-	while (read < limit && !b.bad && (unit->version < 5 ? range_entry(unit, &b, &base, &lo, &hi) : rnglist_entry(unit, &b, &base, &lo, &hi))) {
+	// Threads may lose each other's counts; the limit is not that exact.
+	uint64_t read_before = __atomic_load_n(&unit->dwarf->ranges_read, __ATOMIC_RELAXED);
+	size_t read = 0, limit = read_before < ALL_RANGES_LIMIT ? RANGES_LIMIT : 0;
+	while (read < limit && !b.bad) {
+		if (unit->version >= 5)
+			read += offset_pairs(&b, base, limit - read, out);
+		if (!(unit->version < 5 ? range_entry(unit, &b, &base, &lo, &hi) : rnglist_entry(unit, &b, &base, &lo, &hi)))
+			break;
 		read++;
 		// Code that the linker threw away keeps its ranges, at 0 or 1 or -1 (lld: -2 too).
 		if (hi > lo && lo > 1)
 			vec_push(out, (struct dwarf_range){ lo, hi });
 	}
-	__atomic_fetch_add(&unit->dwarf->ranges_read, read, __ATOMIC_RELAXED);
+	__atomic_store_n(&unit->dwarf->ranges_read, read_before + read, __ATOMIC_RELAXED);
 }
 
 // ---------------------------------------------------------------- which unit

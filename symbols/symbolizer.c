@@ -15,7 +15,7 @@
 #include "symbols/module.h"
 #include "symbols/provider.h"
 
-enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32, ALIASES_LIMIT = 64, RECENT = 512 };
+enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32, ALIASES_LIMIT = 64, RECENT = 4096 };
 
 struct opened {
 	bool is_tried, is_good;
