@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "export/counts.h"
 #include "export/notes.h"
 #include "export/place.h"
 
@@ -69,18 +70,19 @@ static void count_stack(struct writer *w, uint32_t leaf, const struct cost *cost
 
 static void count_samples(struct writer *w)
 {
+	struct export_counts counts;
 	VEC(struct cost) by_leaf = { 0 }; // one walk a stack, not a sample
-	for (size_t i = 0; i < w->profile->samples.count; i++) {
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&w->profile->samples, i, &s_row);
-		if (!export_keeps(w->input, s))
-			continue;
-		uint32_t leaf = export_stack_of(&w->stacks, s);
+	export_counts_read(&counts, w->input);
+	for (size_t i = 0; i < counts.rows.count; i++) {
+		const struct export_count *row = &counts.rows.data[i];
+		struct profile_sample sample = export_count_sample(w->profile, row);
+		uint32_t leaf = export_stack_of(&w->stacks, &sample);
 		while (by_leaf.count <= leaf)
 			vec_push(&by_leaf, (struct cost){ 0 });
-		by_leaf.data[leaf].samples += profile_sample_count(w->profile, s);
-		by_leaf.data[leaf].weight += s->weight;
+		by_leaf.data[leaf].samples += row->samples;
+		by_leaf.data[leaf].weight += row->weight;
 	}
+	vec_release(&counts.rows);
 	for (uint32_t leaf = 0; leaf < by_leaf.count; leaf++)
 		if (by_leaf.data[leaf].samples > 0)
 			count_stack(w, leaf, &by_leaf.data[leaf], (uint64_t)leaf + 1);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "export/counts.h"
 #include "export/exporter.h"
 #include "export/place.h"
 #include "export/stack_text.h"
@@ -66,20 +67,21 @@ static uint32_t front_of(struct folding *f, const struct profile_sample *sample)
 
 static void count_samples(struct folding *f)
 {
-	for (size_t i = 0; i < f->profile->samples.count; i++) {
-		struct profile_sample sample_row;
-		const struct profile_sample *sample = samples_get(&f->profile->samples, i, &sample_row);
-		if (!export_keeps(f->input, sample))
-			continue;
+	struct export_counts counts;
+	export_counts_read(&counts, f->input);
+	for (size_t i = 0; i < counts.rows.count; i++) {
+		const struct export_count *row = &counts.rows.data[i];
+		struct profile_sample sample = export_count_sample(f->profile, row);
 		bool is_new;
-		uint32_t front = front_of(f, sample);
-		uint32_t id = *hash_map_put(&f->tally_of, (uint64_t)front << 32 | sample->stack, (uint32_t)f->tallies.count, &is_new);
+		uint32_t front = front_of(f, &sample);
+		uint32_t id = *hash_map_put(&f->tally_of, (uint64_t)front << 32 | row->stack, (uint32_t)f->tallies.count, &is_new);
 		if (is_new) {
-			vec_push(&f->tallies, (struct tally){ .stack = sample->stack, .next = f->first_tally.data[front] });
+			vec_push(&f->tallies, (struct tally){ .stack = row->stack, .next = f->first_tally.data[front] });
 			f->first_tally.data[front] = id;
 		}
-		f->tallies.data[id].count += f->input->by_period ? sample->weight : profile_sample_count(f->profile, sample);
+		f->tallies.data[id].count += f->input->by_period ? row->weight : row->samples;
 	}
+	vec_release(&counts.rows);
 }
 
 // ---------------------------------------------------------------- labels

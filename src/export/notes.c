@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/escape.h"
+#include "export/counts.h"
 #include "export/place.h"
 #include "export/text.h"
 
@@ -27,12 +28,12 @@ static void add(struct export_notes *notes, struct buf *text)
 
 static uint64_t kept_samples(const struct export_input *input)
 {
+	struct export_counts counts;
 	uint64_t count = 0;
-	for (size_t i = 0; i < input->profile->samples.count; i++) {
-		struct profile_sample sample = samples_at(&input->profile->samples, i);
-		if (export_keeps(input, &sample))
-			count += profile_sample_count(input->profile, &sample);
-	}
+	export_counts_read(&counts, input);
+	for (size_t i = 0; i < counts.rows.count; i++)
+		count += counts.rows.data[i].samples;
+	vec_release(&counts.rows);
 	return count;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "export/counts.h"
 #include "export/notes.h"
 #include "export/place.h"
 #include "profile/vias.h"
@@ -85,18 +86,19 @@ static void put_value_type(struct writer *w, unsigned field, const char *type, c
 static void count_samples(struct writer *w)
 {
 	vec_push(&w->values, (struct sample_value){ 0 }); // id 0: the empty string
-	for (size_t i = 0; i < w->profile->samples.count; i++) {
-		struct profile_sample s_row;
-		const struct profile_sample *s = samples_get(&w->profile->samples, i, &s_row);
-		if (!export_keeps(w->input, s))
-			continue;
-		struct sample_key key = { .comm = s->comm, .stack = s->stack, .end = s->end, .cpu = s->cpu, .pid = s->pid, .tid = s->tid };
+	struct export_counts counts;
+	export_counts_read(&counts, w->input);
+	for (size_t i = 0; i < counts.rows.count; i++) {
+		const struct export_count *row = &counts.rows.data[i];
+		struct profile_sample s = export_count_sample(w->profile, row);
+		struct sample_key key = { .comm = s.comm, .stack = s.stack, .end = s.end, .cpu = s.cpu, .pid = s.pid, .tid = s.tid };
 		uint32_t id = intern_bytes(&w->keys, (const char *)&key, sizeof(key));
 		if (id == w->values.count)
 			vec_push(&w->values, (struct sample_value){ 0 });
-		w->values.data[id].count += profile_sample_count(w->profile, s);
-		w->values.data[id].weight += s->weight;
+		w->values.data[id].count += row->samples;
+		w->values.data[id].weight += row->weight;
 	}
+	vec_release(&counts.rows);
 }
 
 // Stacks that were counted elsewhere have no other value than their number.
