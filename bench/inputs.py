@@ -119,9 +119,22 @@ def postgres_tools():
     return None
 
 
+def backends_of(server):
+    """Process ids of a postmaster's backends that serve a client of ours."""
+    pids = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as cmdline, open(f"/proc/{pid}/stat") as stat:
+                if stat.read().rsplit(")", 1)[1].split()[1] == str(server) and b"postgres: bench postgres" in cmdline.read():
+                    pids.append(pid)
+        except OSError:
+            pass
+    return pids
+
+
 @contextlib.contextmanager
 def postgres_backends(tools, seconds, clients=4):
-    """A database cluster of its own under pgbench -S; yields the backends' process ids once they work."""
+    """A database cluster of its own under pgbench -S, for `seconds` at least; yields the backends' process ids once they work."""
     how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     folder = tempfile.mkdtemp(prefix="perfsample-bench-")
     if os.geteuid() == 0: # the server refuses to run as root
@@ -139,18 +152,16 @@ def postgres_backends(tools, seconds, clients=4):
             if subprocess.run(pgbench + ["-i", "-q", "-s", "3", "postgres"], check=False, **how).returncode == 0:
                 break
             time.sleep(0.1)
-        load = subprocess.Popen(pgbench + ["-c", str(clients), "-j", "2", "-T", str(seconds), "-n", "-S", "postgres"], **how)
-        time.sleep(1)
+        load = subprocess.Popen(pgbench + ["-c", str(clients), "-j", "2", "-T", str(seconds + 30), "-n", "-S", "postgres"], **how)
         pids = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as cmdline, open(f"/proc/{pid}/stat") as stat:
-                    if stat.read().rsplit(")", 1)[1].split()[1] == str(server.pid) and b"postgres: bench postgres" in cmdline.read():
-                        pids.append(pid)
-            except OSError:
-                pass
+        for _ in range(50):
+            time.sleep(0.1)
+            pids = backends_of(server.pid)
+            if len(pids) >= clients:
+                break
+        time.sleep(0.3) # the connection that pgbench asks for the table's size by is gone then
+        pids = backends_of(server.pid)
         yield pids
-        load.wait()
     finally:
         for process in (load, server):
             if process is not None and process.poll() is None:

@@ -107,7 +107,7 @@ def record_rows(section, plans, more=lambda row: {}):
     for plan in plans:
         name, _, hz, copy = plan[:4]
         row = before.get((name, hz, copy))
-        if chosen["rows"] in f"{name} {hz} {copy // 1000}K":
+        if chosen["rows"] in f"{name} {hz} {copy / 1024:.0f}K":
             others = recorders.Others()
             row = record_row(*plan) | {"others_share": others.share()}
             row |= more(row)
@@ -422,7 +422,7 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--only", default=",".join(SECTIONS))
     parser.add_argument("--keep", action="store_true", help="keep the inputs in build/bench/work")
-    parser.add_argument("--rows", default="", help="of recordings: only rows with this text in \"NAME HZ COPY\", as in \"gcc -O2 999 8K\"")
+    parser.add_argument("--rows", default="", help="of recordings: only rows with this text in \"NAME HZ COPY\", as in \"gcc -O2 999 64K\"")
     options = parser.parse_args()
     chosen["rows"] = options.rows
     wanted = options.only.split(",")
