@@ -350,6 +350,9 @@ static bool is_honest(const struct report *report, struct err *err)
 		if (e->can_expect && e->expected > 0 && e->silent > most * e->expected)
 			return err_set(err, STATUS_STRICT, "--strict: %.2f%% of %s's samples never came, more than %.2f%%", 100 * e->silent / e->expected,
 			               e->name, 100 * most);
+		if (e->whole_silent > most * e->whole_expected)
+			return err_set(err, STATUS_STRICT, "--strict: %.2f%% of %s's samples never came in the whole recording, more than %.2f%%",
+			               100 * e->whole_silent / e->whole_expected, e->name, 100 * most);
 		if (e->verdict == VERDICT_NO_RANKING)
 			return err_set(err, STATUS_STRICT, "--strict: no ranking of %s can be given", e->name);
 	}

@@ -136,11 +136,16 @@ static void explain_loss(struct text *t, const struct row_measure *m)
 {
 	const struct report_event *e = t->event;
 	buf_printf(t->out, "  %-14s", "worst case");
-	buf_printf(t->out, "[%.3f, %.3f] %%  whatever ", floor_to(100 * m->worst_case.lo, 3), ceil_to(100 * m->worst_case.hi, 3));
-	text_count(t->out, e->missing);
-	buf_string(t->out, " missing samples were");
+	buf_printf(t->out, "[%.3f, %.3f] %%  ", floor_to(100 * m->worst_case.lo, 3), ceil_to(100 * m->worst_case.hi, 3));
+	if (e->missing > 0) {
+		buf_string(t->out, "whatever ");
+		text_count(t->out, e->missing);
+		buf_string(t->out, " missing samples were");
+	} else {
+		buf_string(t->out, m->truncated_elsewhere > 0 ? "no samples are missing" : "no samples are missing: the interval above");
+	}
 	if (m->truncated_elsewhere > 0) {
-		buf_string(t->out, ", and ");
+		buf_string(t->out, e->missing > 0 ? ", and " : "; whatever ");
 		text_count(t->out, m->truncated_elsewhere);
 		buf_string(t->out, " cut stacks held");
 	}

@@ -241,6 +241,15 @@ static void write_missing(struct text *t)
 		text_loss_percent(t->out, silent / e->expected);
 		buf_string(t->out, "): due by CPU time and never taken");
 	}
+	if (e->whole_silent > 0 && e->whole_silent >= 0.01 * e->whole_expected) {
+		buf_byte(t->out, '\n');
+		head(t, "");
+		buf_string(t->out, "SILENT ");
+		text_count(t->out, e->whole_silent);
+		buf_string(t->out, " (");
+		text_loss_percent(t->out, e->whole_silent / e->whole_expected);
+		buf_string(t->out, ") of the whole recording; of this part: not known");
+	}
 }
 
 static void write_samples(struct text *t)

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "report/build.h"
 #include "report/estimate_more.h"
 
 enum { TYPE_SOFTWARE = 1, TYPE_TRACEPOINT = 2 }; // perf_event.h: PERF_TYPE_*
+enum { POINTS = 512 }; // samples read at a time
 
 bool build_keeps_cpu(const struct report_filter *f, uint32_t cpu)
 {
@@ -58,6 +60,33 @@ static double cpu_seconds(const struct build *b)
 	return (by_running ? running : sampled) / 1e9;
 }
 
+static bool can_expect(const struct profile_event *e)
+{
+	return e->can_expect && !e->excludes_user && !e->excludes_kernel && !e->excludes_idle && !(e->is_freq && !e->is_clock);
+}
+
+// Of a part of the recording what was due is not known, but what never came of the whole is: some of that is the part's.
+static void count_whole_silence(struct build *b)
+{
+	struct report_event *event = b->event;
+	const struct profile_event *e = event->source;
+	const struct samples *samples = &b->profile->samples;
+	double taken = event->unfiltered, idle = 0, lost = 0;
+	size_t *counts = mem_zero(samples->contexts.count + 1, sizeof(*counts));
+	struct sample_point points[POINTS];
+	for (size_t at = 0, count; (count = samples_points(samples, at, points, POINTS)) > 0; at += count)
+		for (size_t i = 0; i < count; i++)
+			counts[points[i].context]++;
+	for (size_t i = 0; i < samples->contexts.count; i++)
+		idle += samples->contexts.data[i].event == b->event_id && samples->contexts.data[i].is_idle ? (double)counts[i] : 0;
+	free(counts);
+	for (size_t i = 0; i < b->profile->losses.count; i++)
+		lost += b->profile->losses.data[i].event == b->event_id && !b->profile->losses.data[i].is_sideband ? (double)b->profile->losses.data[i].count : 0;
+	lost = e->is_accounted ? (double)e->lost : fmax((double)e->lost, lost);
+	event->whole_expected = (double)e->expected;
+	event->whole_silent = event->whole_expected - taken - fmax((double)e->idle, idle) - (double)e->idle_unsampled - (double)e->others - lost;
+}
+
 static void count_what_was_due(struct build *b)
 {
 	struct report_event *event = b->event;
@@ -77,7 +106,7 @@ static void count_what_was_due(struct build *b)
 	event->others = (double)e->others;
 	// Without the counter that read(2) gives, the records alone: they fall short.
 	event->lost = e->is_accounted ? (double)e->lost : fmax((double)e->lost, build_located_loss(b));
-	event->can_expect = e->can_expect && !e->excludes_user && !e->excludes_kernel && !e->excludes_idle && !(e->is_freq && !e->is_clock);
+	event->can_expect = can_expect(e);
 	if (!event->can_expect)
 		return;
 	event->expected = (double)e->expected;
@@ -120,7 +149,6 @@ static void count_stacks(struct build *b)
 
 static uint64_t samples_before_filter(const struct build *b)
 {
-	enum { POINTS = 512 };
 	const struct samples *samples = &b->profile->samples;
 	bool by_weight = b->event->source->counts_by_weight;
 	struct sample_point points[POINTS];
@@ -191,6 +219,8 @@ void account_event(struct build *b)
 	event->processes = t->processes;
 	count_what_was_due(b);
 	event->unfiltered = event->is_filtered ? (double)samples_before_filter(b) : event->taken;
+	if (event->is_filtered && can_expect(e))
+		count_whole_silence(b);
 	event->dropped = event->is_filtered && b->options->filter.from_ns + b->options->filter.to_ns > 0 ? 0 : (double)e->dropped;
 	event->shortened = (double)e->shortened;
 	event->throttled_s = throttled_seconds(b);

@@ -34,7 +34,8 @@ static void write_verdict(const struct report_event *e, unsigned codes, struct b
 		const struct report_caveat *c = &e->caveats.data[i];
 		if ((codes & 1u << c->code) == 0 || (!c->is_care && e->verdict == VERDICT_CARE))
 			continue;
-		buf_printf(out, "%s%s", separator, c->text);
+		bool repeats = strncmp(c->text, "no ranking: ", 12) == 0; // the verdict's word stands there
+		buf_printf(out, "%s%s", separator, repeats ? c->text + 12 : c->text);
 		separator = "; ";
 	}
 }
@@ -89,6 +90,10 @@ static void judge_loss(struct build *b)
 	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
 		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%s)"
 		    : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
+	if (e->whole_silent > 0 && e->whole_silent >= SILENT_CARE * e->whole_expected)
+		ADD(b, CAVEAT_SILENT, e->whole_silent / e->whole_expected, VERDICT_CARE,
+		    "%.0f samples of the whole recording were due and never came (%s): how many of this part is not known", e->whole_silent,
+		    percent(b, e->whole_silent / e->whole_expected));
 	// The kernel's timer of a task starts with one whole period: what ends before it was never sampled. And the event's clock runs from before the
 	// timer is armed at a switch to the task until after it is stopped at the next (kernel/events/core.c, perf_swevent_start_hrtimer): measured
 	// 0.43 to 0.62 us a switch.

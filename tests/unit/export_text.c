@@ -308,6 +308,10 @@ static void test_silence(void)
 	ok(says(&p, options, narrow, "; none lost\n          SILENT 500 (4.8%)"), "none lost, 500 silent");
 	ok(says(&p, options, narrow, "load, whatever the\n          missing samples were, 19 times in 20 for one row\n"), "the range is of what is missing");
 	ok(says(&p, options, narrow, "25 functions; any one could be up to "), "a row not shown may have had all of it");
+	options.filter.to_ns = p.meta.start_ns + 20000000000u;
+	ok(says(&p, options, narrow, "; none lost\n          SILENT 500 (4.8%) of the whole recording; of this part: not known\n")
+	   && says(&p, options, wide, "of the whole recording were due and never came (4.8%): how many of this part"), "of a part the whole's silence is told");
+	options.filter.to_ns = 0;
 	options.simultaneous = true;
 	char *text = text_of(&p, options, narrow);
 	ok(widest_line(text) <= 80, "within 80 columns, for all rows at once too: %zu", widest_line(text));
@@ -322,6 +326,8 @@ static void test_silence(void)
 	free(text);
 	syn_account(&p, 500, 0);
 	ok(says(&p, options, narrow, "load, whatever the\n          lost samples were, 19") && says(&p, options, wide, "\nloss         4.8%"), "lost ones are called lost");
+	syn_account(&p, 0, 0);
+	ok(says(&p, options, (struct export_input){ .explain = "f01" }, "no samples are missing: the interval above\n"), "nothing missing is said so, explained");
 	profile_release(&p);
 }
 

@@ -326,6 +326,39 @@ static void test_flags(void)
 	profile_release(&p);
 }
 
+// What never came of a whole recording is not forgotten where a filter leaves a part of it.
+static void test_part(void)
+{
+	struct profile p;
+	syn_init(&p, 30);
+	draw(&p, 10000, 30);
+	for (int i = 0; i < 50; i++) {
+		syn_sample(&p, 29.99, PROFILE_NONE, 0);
+		syn_last(&p, is_idle, true);
+	}
+	syn_account(&p, 0, 300);
+	p.events.data[0].expected += 7;
+	p.events.data[0].others = 7;
+	struct report_options options = report_defaults();
+	struct report r = report_of(&p, &options);
+	const struct report_event *e = &r.events.data[0];
+	ok(e->silent == 300 && e->whole_silent == 0 && has_caveat(e, CAVEAT_SILENT), "300 silent of the whole");
+	report_release(&r);
+	options.filter.from_ns = p.meta.start_ns + 1000000000u;
+	options.filter.to_ns = p.meta.start_ns + 11000000000u;
+	r = report_of(&p, &options);
+	e = &r.events.data[0];
+	ok(!e->can_expect && e->silent == 0 && e->whole_silent == 300 && e->whole_expected == 10357, "of a part: 300 of the whole, not of it");
+	ok(has_caveat(e, CAVEAT_SILENT) && e->verdict == VERDICT_CARE, "which makes CARE too");
+	report_release(&r);
+	p.events.data[0].expected -= 250;
+	r = report_of(&p, &options);
+	e = &r.events.data[0];
+	ok(e->whole_silent == 50 && !has_caveat(e, CAVEAT_SILENT) && e->verdict == VERDICT_SOUND, "below 1 %% it does not");
+	report_release(&r);
+	profile_release(&p);
+}
+
 // Rows with intervals on request alone: what is shown of the first ones is the same, and of a few of the others their ranks made intervals.
 static void test_ranges(bool lossy, bool children)
 {
@@ -461,6 +494,7 @@ int main(void)
 	test_simultaneous();
 	test_blocks_off();
 	test_flags();
+	test_part();
 	test_ranges(false, false);
 	test_ranges(false, true);
 	test_ranges(true, false);
