@@ -174,7 +174,7 @@ Where they differ: libc.so.6, one function that LLVM finds only in the symbol ta
 two copies of a constructor (C1, C2) lie at one place and each tool names another. Taken as the same: aliases at one address; clones (foo.constprop.0,
 which LLVM calls foo); functions inlined that have no linkage name, which ours qualifies by their scopes and LLVM does not.
 
-The cost is that of the units which own a sampled address, each read once: its functions, its line program, and what is inside the functions that
-were met. Samples add next to nothing. clang's DIEs have no DW_AT_sibling, so all of a unit's are passed one by one. Several threads (`--jobs`) share
-the units; the CPU time is the same.
+The cost is that of the units which own a sampled address, each passed once: its DIEs, its line program, and of its functions those that were met.
+Samples add next to nothing. clang's DIEs have no DW_AT_sibling, so all of a unit's are passed one by one. Several threads (`--jobs`) share
+the units; the CPU time is nearly the same.
 NOTES
