@@ -14,10 +14,3 @@ enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *
 	memcpy(read, copy, above);
 	return STACK_TAIL_CHECKED;
 }
-
-const char *stack_tail_name(enum stack_tail match)
-{
-	static const char *const names[] = { "none", "exact", "checked" };
-
-	return (unsigned)match < sizeof(names) / sizeof(names[0]) ? names[match] : names[STACK_TAIL_NONE];
-}

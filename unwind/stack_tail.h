@@ -13,9 +13,6 @@
 enum { STACK_TAIL_OVERLAP_BYTES = 4096 };
 enum stack_tail { STACK_TAIL_NONE = 0, STACK_TAIL_EXACT = 1, STACK_TAIL_CHECKED = 2 }; // as enum splice in files
 
-// "none", "exact", "checked".
-const char *stack_tail_name(enum stack_tail match);
-
 // `read` are bytes from the copy's first address on, more than the copy has. Afterwards its first `copy_size` bytes are the copy's, so that
 // it can be unwound as one stack (not with STACK_TAIL_NONE: then nothing is changed).
 enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still);

@@ -6,7 +6,7 @@
 
 #include "export/exporter.h"
 #include "export/json_write.h"
-#include "unwind/stack_tail.h"
+#include "perfdata/note.h"
 
 // ---------------------------------------------------------------- writing
 
@@ -185,8 +185,8 @@ static void write_stacks(struct buf *out, const struct report_event *e)
 		if (e->ends[i] > 0)
 			json_put_u64(out, unwind_end_name((enum unwind_end)i), e->ends[i]);
 	json_open_object(out, "splices");
-	for (unsigned i = STACK_TAIL_EXACT; i <= STACK_TAIL_CHECKED; i++)
-		json_put_u64(out, stack_tail_name(i), e->splices[i]);
+	for (unsigned i = SPLICE_EXACT; i <= SPLICE_CHECKED; i++)
+		json_put_u64(out, splice_name(i), e->splices[i]);
 	json_close_object(out);
 	json_put_u64(out, "guessed", e->stacks_guessed);
 	json_open_object(out, "via");

@@ -7,7 +7,7 @@
 #include "export/notes.h"
 #include "export/script_fields.h"
 #include "export/stack_text.h"
-#include "unwind/stack_tail.h"
+#include "perfdata/note.h"
 
 struct writer {
 	const struct export_input *input;
@@ -96,8 +96,8 @@ static void frames(struct writer *w, const struct profile_sample *sample, bool h
 		buf_printf(w->out, "\t%16llx", (unsigned long long)step_shown_addr(w->profile, step));
 		place(w, step);
 		// Which frames lie beyond the copy is not kept: the outermost one does.
-		if (i == 0 && (w->fields & FIELD_VIA) != 0 && sample->splice != STACK_TAIL_NONE)
-			buf_printf(w->out, ", joined %s", stack_tail_name(sample->splice));
+		if (i == 0 && (w->fields & FIELD_VIA) != 0 && sample->splice != SPLICE_NONE)
+			buf_printf(w->out, ", joined %s", splice_name(sample->splice));
 		buf_byte(w->out, '\n');
 	}
 }

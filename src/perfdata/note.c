@@ -84,3 +84,10 @@ bool note_decode(const uint8_t *raw, size_t size, struct note *note, uint8_t *ki
 	*raw_size = size - length;
 	return true;
 }
+
+const char *splice_name(unsigned splice)
+{
+	static const char *const names[] = { [SPLICE_NONE] = "none", [SPLICE_EXACT] = "exact", [SPLICE_CHECKED] = "checked" };
+
+	return splice < sizeof(names) / sizeof(names[0]) ? names[splice] : names[SPLICE_NONE];
+}

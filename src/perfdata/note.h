@@ -15,6 +15,7 @@
 #include "unwind/unwind.h" // enums and struct frame only
 
 enum splice { SPLICE_NONE = 0, SPLICE_EXACT = 1, SPLICE_CHECKED = 2 };
+const char *splice_name(unsigned splice); // "none", "exact", "checked"
 
 struct note {
 	enum unwind_end end;
