@@ -80,9 +80,9 @@ static bool began_elsewhere(const struct still *still, size_t ring, const struct
 		if (!look(&still->rings[ring], from, wrapped, &view))
 			return true;
 		bool began = may_begin(still, &view, sample);
-		// Had its reader moved on, the kernel might have written over what was looked at.
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(still->rings[ring].seen, __ATOMIC_RELAXED) == from)
+		// Had its reader moved on, the kernel might have written over what was looked at. A read that also writes comes after the reads before it, which no
+		// read alone does.
+		if (__atomic_fetch_add(still->rings[ring].seen, 0, __ATOMIC_ACQ_REL) == from)
 			return began;
 	}
 	return true;

@@ -18,7 +18,7 @@ struct still {
 	const struct record_layout *layout; // of switch records
 	struct still_ring {
 		struct ring ring;
-		const uint64_t *seen; // where its reader stands: what lies before was shown to still_note
+		uint64_t *seen; // where its reader stands: what lies before was shown to still_note
 	} *rings;
 	size_t count;
 	// When a thread was last seen to begin to run. A slot may be another thread's: that makes a stack less certain, never more.
