@@ -109,10 +109,9 @@ struct row_end { // where rows are appended, kept in registers of the machine
 	struct line_row *first, *next, *limit; // first: of the sequence
 };
 
+// There is room for a row: nothing may be added to the NULL of an empty table, not even 0.
 static struct row_end row_end(struct program *p)
 {
-	if (p->out->rows.data == NULL) // nothing may be added to NULL, not even 0
-		vec_reserve(&p->out->rows, 1);
 	struct line_row *rows = p->out->rows.data;
 	return (struct row_end){ rows + p->first_row, rows + p->out->rows.count, rows + p->out->rows.capacity };
 }
@@ -199,6 +198,7 @@ static void add_row(struct program *p)
 		a->line = p->line;
 		return;
 	}
+	vec_reserve(&p->out->rows, 1);
 	struct row_end rows = row_end(p);
 	put_row(p, &rows, p->addr, p->file <= UINT32_MAX ? (uint32_t)p->file : 0, p->line);
 	p->out->rows.count = (size_t)(rows.next - p->out->rows.data);
@@ -267,6 +267,7 @@ static void standard(struct program *p, uint8_t opcode, struct bytes *b)
 static inline __attribute__((always_inline)) void run_plain(struct program *p, struct bytes *b, const bool keeps_rows)
 {
 	const uint8_t *at = b->at, *end = b->end;
+	vec_reserve(&p->out->rows, 1);
 	struct row_end rows = row_end(p);
 	uint64_t addr = p->addr, line = p->line, row_line = p->asking.line, limit = p->asking.limit;
 	uint32_t file = p->file <= UINT32_MAX ? (uint32_t)p->file : 0, row_file = p->asking.file;
