@@ -203,10 +203,12 @@ static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
 	struct frame *const first = walk->out->frames + walk->out->count, *const end = walk->out->frames + limit, *next = first;
 	uint64_t sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
 	uint64_t fp_floor = fp_floor_of(at, start), lookup = at->pc - (at->kind == FRAME_RETURN);
-	bool is_known = lookup - walk->active->map.start < walk->active->size || walk_turn_to(walk, lookup);
+
+	if (lookup - walk->active->map.start >= walk->active->size && !walk_turn_to(walk, lookup))
+		return;
 	uint64_t map_start = walk->active->map.start, map_size = walk->active->size, to_key = walk->active->to_key;
 
-	while (is_known && next < end) {
+	while (next < end) {
 		uint64_t key = lookup + to_key, ra, saved;
 		const struct cache_entry *entry = cache_find(cache_set_of(cache, key), key);
 		struct words words;
@@ -217,10 +219,10 @@ static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
 		if (__builtin_expect(ra - 1 - map_start >= map_size, 0)) { // of another mapping, or no address at all
 			if (ra - 1 >= walk->arch->addr_end - 1)
 				break;
-			is_known = walk_turn_to(walk, ra - 1);
+			bool is_known = walk_turn_to(walk, ra - 1);
 			map_start = walk->active->map.start;
 			map_size = walk->active->size;
-			to_key = walk->active->to_key;
+			to_key = is_known ? walk->active->to_key : 1 - ra; // makes key 0, which finds nothing
 		}
 		lookup = ra - 1;
 		fp_floor = 0;
