@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t count = 0;
 	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
 		uint64_t from = image->segments[i].offset, step = image->segments[i].file_size / 64 + 1;
-		for (uint64_t a = 0; a < image->segments[i].file_size && a / step < 64; a += step) {
+		for (uint64_t n = 0; n < 64 && n * step < image->segments[i].file_size; n++) { // a size may be anything: a sum could wrap
+			uint64_t a = n * step;
 			queries[count++] = (struct symbol_query){ symbolizer_image(at_once, &wanted), from + a };
 			if (symbolizer_lookup(s, id, from + a)->missing == SYMBOL_FOUND)
 				(void)symbolizer_callee(s, id, from + a);
