@@ -1,4 +1,4 @@
-// Whether a sampled thread has stood still since its sample, by the records of task switches (event_options.context_switch).
+// Whether a sampled thread has stood still since its sample, by the records of task switches (event_set_add_waking).
 //
 // That a copy of its stack is unchanged does not say so: a loop comes back to the same frames. Standing still is: it was preempted on the CPU of the
 // sample, straight after it, and has not begun to run since, neither there nor on another CPU that had nothing else to do.

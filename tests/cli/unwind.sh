@@ -211,7 +211,16 @@ if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 		if (cd "$dir" && gcc -O1 $kind -o spin spin.c) 2>"$dir/err"; then
 			rec ./spin
 			roots _start 0.99 "$kind: every stack begins at _start"
-			holds 'ends["guessed"] == 0' "$kind: no frame is guessed"
+			# The compiler's own start and end files have no CFI (_fini, __do_global_dtors_aux): a sample in one at exit has a guess, as it must.
+			"$ps" script -F ip,sym,via -i "$dir/perf.data" >"$dir/stacks" 2>>"$dir/err"
+			python3 - "$dir/stacks" <<'P'
+import re, sys
+bad = [s for s in open(sys.argv[1]).read().split("\n\n") if re.search(r" (leaf_rule|fp)$", s, re.M)
+       and not re.search(r" (_init|_fini|__do_global_dtors_aux|(de)?register_tm_clones|frame_dummy)\b", s)]
+print("#  ", len(bad), bad[:1])
+sys.exit(len(bad) > 0)
+P
+			ok $? "$kind: no frame is guessed where there is CFI"
 			rec --no-join --call-graph dwarf,8192 ./spin deep
 			holds 'share("root") < 0.1 and share("truncated") > 0.8' "$kind: deeper than the copy is no root"
 			(cd "$dir" && cp spin named && strip -s spin)
@@ -269,22 +278,24 @@ spliced() { # LEAST NAME : stacks put together rightly, none wrongly (tests/fixt
 	"$ps" script -F ip,sym,via -i "$dir/perf.data" >"$dir/stacks" 2>>"$dir/err"
 	python3 - "$dir/stacks" "$1" <<'P'
 import re, sys
-right = wrong = checked = 0
+right = wrong = checked = unsure = 0
 for stack in open(sys.argv[1]).read().split("\n\n"):
     frames = [line.split()[1].split("+")[0] for line in stack.split("\n") if line.startswith("\t")]
     leaf = [f for f in frames if f.startswith("leaf_")]
     if not leaf or "joined" not in stack:
         continue
     calls = "".join("01"[f[0] == "B"] for f in reversed(frames) if re.fullmatch(r"[AB](\.\w+)*", f))
+    is_right = len(calls) == 6 and int(calls, 2) == int(leaf[0].split("_")[1].split(".")[0], 8)
     if "joined checked" in stack:
-        checked += 1
-    elif len(calls) == 6 and int(calls, 2) == int(leaf[0].split("_")[1].split(".")[0], 8):
+        checked += is_right
+        unsure += not is_right
+    elif is_right:
         right += 1
     else:
         wrong += 1
         print("#  ", calls, frames)
-print("#   exact: right", right, "wrong", wrong, "checked:", checked)
-sys.exit(0 if right >= int(sys.argv[2]) and wrong == 0 else 1)
+print("#   exact: right", right, "wrong", wrong, "checked: right", checked, "wrong", unsure)
+sys.exit(0 if right + checked >= int(sys.argv[2]) and wrong == 0 else 1)
 P
 	ok $? "$2"
 }
@@ -303,7 +314,7 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 			rec --max-cpu 100 -F 2000 ./shared 1 100000
 			"$ps" report -i "$dir/perf.data" --format json 2>>"$dir/err" | grep -q '"checked": *[1-9]' && break
 		done
-		spliced 0 "the same where another thread writes into the stack while the program stands still"
+		spliced 30 "the same where another thread writes into the stack while the program stands still"
 		holds 'ends["splices"]["checked"] > 0 and e["stacks"]["joined"] == sum(ends["splices"].values())' "then some are checked, and counted apart"
 	else
 		skip "another thread writes into the stack" "one CPU"
