@@ -133,45 +133,63 @@ static bool write_all(int fd, const char *bytes, size_t size)
 }
 
 // A device or a pipe is written to as it is: there is nothing to rename over.
-static bool write_in_place(const char *path, const void *bytes, size_t size, struct err *err)
+static bool open_in_place(struct output_stream *output, struct err *err)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return err_errno(err, STATUS_FINISH, "opening %s", path);
-	bool is_written = write_all(fd, bytes, size);
-	if (!is_written)
-		err_errno(err, STATUS_FINISH, "writing %s", path);
-	if (close(fd) != 0 && is_written)
-		is_written = err_errno(err, STATUS_FINISH, "writing %s", path);
-	return is_written;
+	output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	return output->fd >= 0 || err_errno(err, STATUS_FINISH, "opening %s", output->path);
+}
+
+static bool open_beside(struct output_stream *output, struct err *err)
+{
+	output->temporary = mem_printf("%s.%ld.tmp", output->path, (long)getpid());
+	output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (output->fd >= 0)
+		return true;
+	err_errno(err, STATUS_FINISH, "creating %s", output->temporary);
+	free(output->temporary);
+	output->temporary = NULL;
+	return false;
+}
+
+bool output_stream_begin(struct output_stream *output, const char *path, struct err *err)
+{
+	struct stat there;
+	*output = (struct output_stream){ .path = path, .fd = -1 };
+	if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
+		return true;
+	bool is_there = stat(path, &there) == 0;
+	if (is_there && S_ISDIR(there.st_mode))
+		return err_set(err, STATUS_FINISH, "%s is a directory", path);
+	return is_there && !S_ISREG(there.st_mode) ? open_in_place(output, err) : open_beside(output, err);
+}
+
+static bool failed(const struct output_stream *output, struct err *err)
+{
+	return err_errno(err, STATUS_FINISH, "writing %s", output->temporary != NULL ? output->temporary : output->path);
+}
+
+bool output_stream_add(struct output_stream *output, const void *bytes, size_t size, struct err *err)
+{
+	if (output->fd < 0)
+		return output_write(bytes, size, err);
+	return write_all(output->fd, bytes, size) || failed(output, err);
+}
+
+bool output_stream_end(struct output_stream *output, bool is_whole, struct err *err)
+{
+	if (output->fd >= 0 && close(output->fd) != 0 && is_whole)
+		is_whole = failed(output, err);
+	if (output->temporary != NULL && is_whole && rename(output->temporary, output->path) != 0)
+		is_whole = err_errno(err, STATUS_FINISH, "renaming %s to %s", output->temporary, output->path);
+	if (output->temporary != NULL && !is_whole)
+		unlink(output->temporary);
+	free(output->temporary);
+	*output = (struct output_stream){ .fd = -1 };
+	return is_whole;
 }
 
 bool output_file(const char *path, const void *bytes, size_t size, struct err *err)
 {
-	struct stat there;
-	if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
-		return output_write(bytes, size, err);
-	bool is_there = stat(path, &there) == 0;
-	if (is_there && S_ISDIR(there.st_mode))
-		return err_set(err, STATUS_FINISH, "%s is a directory", path);
-	if (is_there && !S_ISREG(there.st_mode))
-		return write_in_place(path, bytes, size, err);
-	char *temporary = mem_printf("%s.%ld.tmp", path, (long)getpid());
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		err_errno(err, STATUS_FINISH, "creating %s", temporary);
-		free(temporary);
-		return false;
-	}
-	bool is_whole = write_all(fd, bytes, size);
-	if (!is_whole)
-		err_errno(err, STATUS_FINISH, "writing %s", temporary);
-	if (close(fd) != 0 && is_whole)
-		is_whole = err_errno(err, STATUS_FINISH, "writing %s", temporary);
-	if (is_whole && rename(temporary, path) != 0)
-		is_whole = err_errno(err, STATUS_FINISH, "renaming %s to %s", temporary, path);
-	if (!is_whole)
-		unlink(temporary);
-	free(temporary);
-	return is_whole;
+	struct output_stream output;
+	return output_stream_begin(&output, path, err) && output_stream_end(&output, output_stream_add(&output, bytes, size, err), err);
 }

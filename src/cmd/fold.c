@@ -31,10 +31,30 @@ static bool take(void *choices, const struct option_value *value, struct err *er
 	}
 }
 
+static bool drain(void *output, struct buf *out, struct err *err)
+{
+	bool is_written = output_stream_add(output, out->data, out->size, err);
+	buf_clear(out);
+	return is_written;
+}
+
+static bool write_folded(const struct choices *c, struct err *err)
+{
+	struct output_stream output;
+	struct export_input input = c->input;
+	struct buf out = { 0 };
+	if (!output_stream_begin(&output, c->output, err))
+		return false;
+	input.drain = drain;
+	input.drain_context = &output;
+	bool is_whole = exporter_find("folded")->write(&input, &out, err) && drain(&output, &out, err);
+	buf_release(&out);
+	return output_stream_end(&output, is_whole, err);
+}
+
 static bool fold(void *choices, struct profile *profile, struct err *err)
 {
 	struct choices *c = choices;
-	struct buf out = { 0 };
 	c->selection.load.no_lines = true;
 	if (!select_load(&c->selection, profile, err) || !select_event(profile, c->event, &c->input.event, err))
 		return false;
@@ -42,11 +62,10 @@ static bool fold(void *choices, struct profile *profile, struct err *err)
 	c->input.filter = &c->selection.filter;
 	c->input.inlines = c->selection.load.inlines;
 	struct report report = { 0 };
-	bool is_done = exporter_find("folded")->write(&c->input, &out, err) && output_file(c->output, out.data, out.size, err);
+	bool is_done = write_folded(c, err);
 	if (is_done && log_level() >= LOG_WARN && lacks_find(&report, profile, &c->selection.filter, c->input.idle, err))
 		lacks_say(&report, c->input.event);
 	report_release(&report);
-	buf_release(&out);
 	return is_done && err->status == STATUS_OK;
 }
 

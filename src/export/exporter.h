@@ -28,6 +28,9 @@ struct export_input {
 	const char *explain;               // text: the row to explain, or NULL
 	const char *fields;                // script's -F, or NULL
 	bool merge_threads;                // speedscope: one profile instead of one a thread
+	// folded: takes what is written so far and empties it, so that a long text is never there whole; false: no more is wanted. NULL: all stays.
+	bool (*drain)(void *context, struct buf *out, struct err *err);
+	void *drain_context;
 };
 
 struct exporter {

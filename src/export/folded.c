@@ -12,6 +12,7 @@
 #include "export/stack_text.h"
 
 enum { NONE = 0xffffffff };
+enum { DRAINED_BYTES = 64 * 1024 }; // stays in the second-level cache
 
 // What stands before the frames; compared byte by byte, so no padding.
 struct front { uint32_t comm, mark; int32_t pid, tid; };
@@ -273,11 +274,13 @@ static void push_children(struct folding *f, uint32_t first, size_t prefix_size)
 	}
 }
 
-static void write_lines(struct folding *f, struct buf *out)
+static bool write_lines(struct folding *f, struct buf *out, struct err *err)
 {
+	const struct export_input *input = f->input;
 	struct buf prefix = { 0 };
+	bool is_wanted = true;
 	push_children(f, f->first_root, 0);
-	while (f->pending.count > 0) {
+	while (f->pending.count > 0 && is_wanted) {
 		struct pending at = f->pending.data[--f->pending.count];
 		const struct node *node = &f->nodes.data[at.node];
 		prefix.size = at.prefix_size;
@@ -287,11 +290,14 @@ static void write_lines(struct folding *f, struct buf *out)
 		if (at.is_end) {
 			buf_add(out, prefix.data, prefix.size);
 			buf_printf(out, " %llu\n", (unsigned long long)node->count);
+			if (out->size >= DRAINED_BYTES && input->drain != NULL)
+				is_wanted = input->drain(input->drain_context, out, err);
 		} else {
 			push_children(f, node->first_child, prefix.size);
 		}
 	}
 	buf_release(&prefix);
+	return is_wanted;
 }
 
 static void release(struct folding *f)
@@ -313,7 +319,6 @@ static void release(struct folding *f)
 
 static bool write(const struct export_input *input, struct buf *out, struct err *err)
 {
-	(void)err;
 	const struct profile *profile = input->profile;
 	struct folding f = {
 		.input = input, .profile = profile, .first_root = NONE,
@@ -325,9 +330,9 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	intern_init(&f.labels);
 	count_samples(&f);
 	grow_tree(&f);
-	write_lines(&f, out);
+	bool is_done = write_lines(&f, out, err);
 	release(&f);
-	return true;
+	return is_done;
 }
 
 const struct exporter exporter_folded = {

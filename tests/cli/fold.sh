@@ -64,6 +64,14 @@ is "$status/$(find "$work" -name '*.tmp')" "6/" "-o into nowhere: status 6, noth
 is "$("$perfsample" fold -i - <"$small")" "$whole" "a file read from standard input"
 ps fold -i "$small" -o /dev/null
 is "$status/$(stat -c %F /dev/null)" "0/character special file" "-o /dev/null leaves it a device"
+seq -f "c;main;function_%07g;leaf 3" 1 9999 | LC_ALL=C sort >"$work/long" # is written in pieces
+is "$("$perfsample" fold -i "$work/long" | cksum)" "$(cksum <"$work/long")" "a text of 300 KB is itself"
+ps fold -i "$work/long" -o "$work/long.out"
+is "$status/$(cksum <"$work/long.out")/$(stat -c %a "$work/long.out")" "0/$(cksum <"$work/long")/600" "-o writes all of it"
+ps fold -i "$work/long" -o /dev/full
+is "$status/$(stat -c %F /dev/full)" "6/character special file" "no room: status 6"
+"$perfsample" fold -i "$work/long" >/dev/full 2>"$work/err"
+is "$?/$(grep -c 'No space left' "$work/err")" "6/1" "no room for standard output: status 6"
 for n in 1 50 200 1000 20000; do # cut anywhere, it is read to there or refused, never a crash
 	head -c "$n" "$small" >"$work/cut"
 	ps fold -i "$work/cut"
