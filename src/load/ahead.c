@@ -14,6 +14,7 @@ enum {
 	WORTH_WAKING = 6,            // batches for whom sleeps: waking costs as much as some tens of microseconds of work, on virtual machines above all
 	RECORD_BYTES_MOST = 1 << 16,
 	COPIES_BYTES = 5 << 16,
+	HELD_A_BATCH = 64,
 };
 
 struct ahead {
@@ -70,7 +71,10 @@ static void add(struct ahead *ahead, struct batch *batch, struct record *record,
 		add_lights(batch, &sample, 1);
 		return;
 	}
-	if (borrows(ahead, record)) {
+	bool is_held = reader_is_mapped(ahead->reader) && reader_keeps(ahead->reader, record->header);
+	if (is_held) {
+		reader_hold(ahead->reader, record);
+	} else if (borrows(ahead, record)) {
 		batch->borrows = true;
 	} else {
 		if (batch->copies == NULL)
@@ -78,11 +82,13 @@ static void add(struct ahead *ahead, struct batch *batch, struct record *record,
 		queue_move(record, batch->copies + batch->copied);
 		batch->copied += (record->size + 7u) & ~7u;
 	}
-	vec_push(&batch->others, (struct ahead_other){ .after = batch->lights.count, .event = event, .record = *record });
+	vec_push(&batch->others, (struct ahead_other){ .after = batch->lights.count, .event = event, .is_held = is_held, .record = *record });
 }
 
-static bool is_full(const struct batch *batch)
+static bool is_full(const struct ahead *ahead, const struct batch *batch)
 {
+	if (reader_is_mapped(ahead->reader) && batch->others.count >= HELD_A_BATCH)
+		return true;
 	return batch->copied > COPIES_BYTES - RECORD_BYTES_MOST || (!batch->borrows && batch->lights.count >= LIGHTS_A_BATCH);
 }
 
@@ -91,7 +97,7 @@ static void add_runs(struct ahead *ahead, struct batch *batch)
 {
 	struct plain_sample samples[RUN];
 	size_t count;
-	while (ahead->seen != NULL && !is_full(batch) && (count = reader_samples(ahead->reader, samples, RUN)) > 0)
+	while (ahead->seen != NULL && !is_full(ahead, batch) && (count = reader_samples(ahead->reader, samples, RUN)) > 0)
 		add_lights(batch, samples, count);
 }
 
@@ -111,7 +117,7 @@ static void fill(struct ahead *ahead, struct batch *batch)
 		batch->buffer = reader_buffer_new();
 	if (reader_lend(ahead->reader, batch->buffer))
 		batch->buffer = NULL;
-	while (!is_full(batch)) {
+	while (!is_full(ahead, batch)) {
 		struct record record;
 		size_t event;
 		uint64_t offset;
@@ -198,7 +204,7 @@ struct ahead *ahead_new(struct reader *reader, struct seen *seen, unsigned jobs)
 	struct ahead *ahead = NEW(struct ahead);
 	ahead->reader = reader;
 	ahead->seen = seen;
-	ahead->may_start = jobs > 1;
+	ahead->may_start = jobs > 1 && !reader_is_mapped(reader);
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->changed, NULL);
 	reader_announce_changes(reader);

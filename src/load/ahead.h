@@ -1,6 +1,7 @@
 // Records read ahead of those that are applied, in batches: decoded, and the call chains found among those seen before. By a thread of its
 // own where there are processors for it, else in the caller's; what comes is the same. The thread stops before a record that tells of
-// events or features until all before it is applied: what the reader knows never changes under one who asks it. Inside load/ only.
+// events or features until all before it is applied: what the reader knows never changes under one who asks it. A mapped file is read in the
+// caller's thread: what takes time there, the pages of stack copies, would only be waited for in another one. Inside load/ only.
 #ifndef PERFSAMPLE_LOAD_AHEAD_H
 #define PERFSAMPLE_LOAD_AHEAD_H
 
@@ -16,7 +17,12 @@
 struct ahead;
 
 // Any other record that is of use.
-struct ahead_other { size_t after /* that many light samples of the batch stand before it */, event; struct record record; };
+struct ahead_other {
+	size_t after; // that many light samples of the batch stand before it
+	size_t event;
+	bool is_held; // by reader_hold: who takes it lets go of it
+	struct record record;
+};
 
 struct batch {
 	VEC(struct queue_item) lights; // samples that have a time and are nothing but a call chain

@@ -290,8 +290,9 @@ static void add_lights(struct loader *loader, const struct queue_item *samples, 
 }
 
 // A record without a time describes how things were when the recorder looked: it goes with what came before it in the file.
-static void add_record(struct loader *loader, const struct record *record, size_t event, struct replay *replay)
+static void add_record(struct loader *loader, const struct ahead_other *other, struct replay *replay)
 {
+	const struct record *record = &other->record;
 	bool has_time = record_has_time(record);
 	if (has_time) {
 		replay->last_ns = record->id.time_ns;
@@ -300,7 +301,7 @@ static void add_record(struct loader *loader, const struct record *record, size_
 	// Forks share mappings that a change copies: 2,000 of them and 5,000 children that each change one took 340 MB, of a file of 1 MB.
 	loader->sideband_bytes += record->size;
 	spaces_limit_bytes(loader->spaces, SPACES_BYTES_FREE + SPACES_BYTES_PER_BYTE * loader->sideband_bytes);
-	struct queued *queued = queue_copy(&loader->queue, record, event, !has_time);
+	struct queued *queued = (other->is_held ? queue_keep : queue_copy)(&loader->queue, record, other->event, !has_time);
 	if (replay->last_ns == 0)
 		apply(loader, queued);
 	else
@@ -346,7 +347,7 @@ static void add_batch(struct loader *loader, const struct batch *batch, struct r
 			return;
 		const struct ahead_other *other = &batch->others.data[i];
 		if (other->record.type != RECORD_USER_FINISHED_ROUND) {
-			add_record(loader, &other->record, other->event, replay);
+			add_record(loader, other, replay);
 			queue_bound(&loader->queue, QUEUE_BYTES_MOST, take, loader);
 		} else if (!reader_is_folder(loader->reader)) {
 			finish_round(loader, replay);
@@ -455,6 +456,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->options = options;
 	loader->profile = profile;
 	loader->reader = reader;
+	loader->queue.reader = reader;
 	loader->queue.keeps_whole = options->sink != NULL;
 	loader->spaces = spaces_new();
 	loader->kernel_dso = loader->gap_dso = PROFILE_NONE;

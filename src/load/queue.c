@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "perfdata/reader.h"
 
 enum { CHUNK_BYTES = 512 * 1024 };
 
@@ -49,6 +50,8 @@ static void let_go(struct queue *queue, struct queue_chunk *chunk)
 
 void queue_done(struct queue *queue, struct queued *queued)
 {
+	if (queued->is_kept)
+		reader_let_go(queue->reader, &queued->record);
 	let_go(queue, queued->chunk);
 }
 
@@ -135,6 +138,13 @@ static struct queued *copy_whole(struct queue *queue, const struct record *recor
 	struct queued *queued = chunk_alloc(queue, sizeof(*queued) + record->size);
 	*queued = (struct queued){ .record = *record, .event = event, .synthesized = synthesized, .chunk = queue->filling };
 	queue_move(&queued->record, (uint8_t *)(queued + 1));
+	return queued;
+}
+
+struct queued *queue_keep(struct queue *queue, const struct record *record, size_t event, bool synthesized)
+{
+	struct queued *queued = chunk_alloc(queue, sizeof(*queued));
+	*queued = (struct queued){ .record = *record, .event = event, .synthesized = synthesized, .chunk = queue->filling, .is_kept = true };
 	return queued;
 }
 

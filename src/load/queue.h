@@ -1,6 +1,6 @@
 // Records put into the order of time. A file is ordered only so far: what stands before a FINISHED_ROUND may be older than what
 // stands behind it by at most one round (tools/perf/util/ordered-events.c: at each round everything up to the newest time of the round
-// before may go). What waits is a copy, cut to what is used of it. Inside load/ only.
+// before may go). What waits is a copy, cut to what is used of it, or stays where it is in a mapping of the file. Inside load/ only.
 #ifndef PERFSAMPLE_LOAD_QUEUE_H
 #define PERFSAMPLE_LOAD_QUEUE_H
 
@@ -12,6 +12,7 @@
 #include "perf/record.h"
 
 struct queue_chunk;
+struct reader;
 struct seen_chain;
 struct seen_source;
 
@@ -19,6 +20,7 @@ struct queued { // a record and what it borrows, in one piece of memory
 	struct record record;
 	size_t event;
 	bool synthesized; // describes /proc, not a moment
+	bool is_kept;     // where it stands, in the reader's mapping of the file
 	struct queue_chunk *chunk;
 };
 
@@ -39,6 +41,7 @@ struct queue {
 	size_t bytes;                      // that wait
 	bool unsorted;                     // items came out of order
 	bool keeps_whole;                  // copies are whole records, header and all; else what is used of them
+	struct reader *reader;             // whose records are kept
 };
 
 // Takes a record, or some samples in the order of time. A record is let go by queue_done; the items hold while the call lasts.
@@ -47,6 +50,8 @@ typedef void queue_take_fn(void *context, const struct queue_item *items, size_t
 void queue_release(struct queue *queue);
 // A copy of the record, to be let go by queue_done.
 struct queued *queue_copy(struct queue *queue, const struct record *record, size_t event, bool synthesized);
+// A record that the reader holds (reader_hold) is not copied, and let go by queue_done.
+struct queued *queue_keep(struct queue *queue, const struct record *record, size_t event, bool synthesized);
 // Copies the record's bytes to `bytes`, which are 8-byte aligned, and lets it borrow from there.
 void queue_move(struct record *record, uint8_t *bytes);
 // Makes items wait until their time; a record's copy is the queue's until it is taken.

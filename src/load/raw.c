@@ -13,6 +13,7 @@ enum {
 	// What one thread unwinds alone: so little that the copies of the stacks are in the processor's cache still, and that their memory
 	// is used again and again.
 	SMALL_BATCH_BYTES = 256 << 10,
+	SMALL_BATCH_JOBS = 128,
 	MANY_SAMPLES = 4096, // a recording of fewer is done before threads have compiled their rules
 	JOBS_A_THREAD = 32,
 	JOBS_A_TURN = 32, // twice what is unwound at a time: short stacks make room for the next
@@ -311,9 +312,10 @@ void raw_add(struct loader *loader, struct queued *queued, const struct profile_
 	struct raw *raw = &loader->raw;
 	vec_push(&raw->jobs, (struct raw_job){ .queued = queued, .sample = *sample, .machine = machine, .maps = maps_retain(maps),
 	                                       .kernel = maps_retain(kernel) });
-	raw->bytes += queued->record.sample.stack.dyn_size + queued->record.sample.callchain_count * sizeof(uint64_t);
+	if (!queued->is_kept) // else few bytes of it will be in the cache
+		raw->bytes += queued->record.sample.stack.dyn_size + queued->record.sample.callchain_count * sizeof(uint64_t);
 	bool is_alone = raw->done < MANY_SAMPLES || loader->options->jobs <= 1;
-	if (raw->jobs.count >= BATCH_JOBS || raw->bytes >= (is_alone ? SMALL_BATCH_BYTES : BATCH_BYTES))
+	if (raw->jobs.count >= (is_alone ? SMALL_BATCH_JOBS : BATCH_JOBS) || raw->bytes >= (is_alone ? SMALL_BATCH_BYTES : BATCH_BYTES))
 		raw_flush(loader);
 }
 

@@ -586,28 +586,29 @@ static bool decode_body(const struct record_layout *layout, struct body *body, s
 
 bool record_decode(const struct record_layout *layout, void *bytes, size_t size, struct record *out, struct err *err)
 {
-	const struct perf_event_header *header = bytes;
+	struct perf_event_header header = { 0 };
 
-	if (size < sizeof(*header) || size != header->size)
-		return err_set(err, STATUS_INPUT, "record of %zu bytes: its header says %u, at least %zu were expected", size,
-		               size < sizeof(*header) ? 0u : header->size, sizeof(*header));
-	out->type = header->type;
-	out->misc = header->misc;
-	out->size = header->size;
-	out->header = header;
-	struct body body = { .b = bytes_of((uint8_t *)bytes + sizeof(*header), size - sizeof(*header)), .swap = layout->swap };
-	if (header->type == PERF_RECORD_SAMPLE)
+	if (size >= sizeof(header))
+		memcpy(&header, bytes, sizeof(header)); // looked at once: another process may be writing to a mapped file
+	if (size < sizeof(header) || size != header.size)
+		return err_set(err, STATUS_INPUT, "record of %zu bytes: its header says %u, at least %zu were expected", size, header.size, sizeof(header));
+	out->type = header.type;
+	out->misc = header.misc;
+	out->size = header.size;
+	out->header = bytes;
+	struct body body = { .b = bytes_of((uint8_t *)bytes + sizeof(header), size - sizeof(header)), .swap = layout->swap };
+	if (header.type == PERF_RECORD_SAMPLE)
 		return decode_sample(layout, &body, out, err);
-	if (header->type > RECORD_KERNEL_LAST || header->type == 0) { // perf's tools' own, or newer than we are
+	if (header.type > RECORD_KERNEL_LAST || header.type == 0) { // perf's tools' own, or newer than we are
 		no_id(&out->id);
 		return true;
 	}
 	if (!decode_trailer(layout, &body, &out->id))
-		return err_set(err, STATUS_INPUT, "%s record of %zu bytes: shorter than its sample_id of %u bytes", record_type_name(header->type),
+		return err_set(err, STATUS_INPUT, "%s record of %zu bytes: shorter than its sample_id of %u bytes", record_type_name(header.type),
 		               size, layout->trailer_bytes);
 	if (!decode_body(layout, &body, out))
 		return err_set(err, STATUS_INPUT, "%s record of %zu bytes: shorter than its fields, or a name without end",
-		               record_type_name(header->type), size);
+		               record_type_name(header.type), size);
 	return true;
 }
 

@@ -112,6 +112,26 @@ bool reader_keeps(const struct reader *reader, const void *record)
 	return reader->inflate == NULL && record != (const void *)reader->copy;
 }
 
+bool reader_is_mapped(const struct reader *reader)
+{
+	return reader->input.is_mapped;
+}
+
+static const uint8_t *last_of(const struct record *record)
+{
+	return (const uint8_t *)record->header + record->size - 1;
+}
+
+void reader_hold(struct reader *reader, const struct record *record)
+{
+	input_hold(&reader->input, last_of(record));
+}
+
+void reader_let_go(struct reader *reader, const struct record *record)
+{
+	input_let_go(&reader->input, last_of(record));
+}
+
 // ---------------------------------------------------------------- the next whole record
 
 enum take { TAKE_RECORD, TAKE_AGAIN, TAKE_END, TAKE_ERROR };
@@ -375,10 +395,10 @@ static bool interpret(struct reader *reader, const struct perf_event_header *hea
 
 // ---------------------------------------------------------------- decoding
 
-// Puts the header into host order where it stands, and the record where 64-bit words may be read.
+// Puts the header into host order where it stands, and the record where 64-bit words may be read and, of a mapped file, be written.
 static uint8_t *settle(struct reader *reader, const struct perf_event_header *header, uint8_t *bytes)
 {
-	if ((uintptr_t)bytes % 8 != 0) {
+	if ((uintptr_t)bytes % 8 != 0 || reader->input.is_mapped) {
 		memcpy(reader->copy, bytes, header->size);
 		bytes = (uint8_t *)reader->copy;
 	}
@@ -439,16 +459,19 @@ static bool next_sample(struct reader *reader, struct record *record, size_t *ev
 	if (reader->inflate != NULL || reader->swap || reader->skip_input >= unread || unread - skip < sizeof(struct perf_event_header))
 		return false;
 	uint8_t *at = input->buffer + input->begin + skip;
-	struct perf_event_header *header = (struct perf_event_header *)(void *)at;
-	if ((uintptr_t)at % 8 != 0 || header->type != PERF_RECORD_SAMPLE || header->size < sizeof(*header) || header->size > unread - skip ||
-	    reader->events.events.count == 0)
+	struct perf_event_header header;
+	if ((uintptr_t)at % 8 != 0)
 		return false;
-	size_t found = event_table_find(&reader->events, header);
-	if (!record_decode(&reader->events.events.data[found]->layout, at, header->size, record, NULL))
+	__atomic_load((uint64_t *)(void *)at, (uint64_t *)(void *)&header, __ATOMIC_RELAXED); // once: a mapped file may change meanwhile
+	if (header.type != PERF_RECORD_SAMPLE || header.size < sizeof(header) || header.size > unread - skip || reader->events.events.count == 0)
+		return false;
+	size_t found = event_table_find(&reader->events, (const struct perf_event_header *)(const void *)at);
+	if (!record_decode(&reader->events.events.data[found]->layout, at, header.size, record, NULL) || record->type != PERF_RECORD_SAMPLE)
 		return false;
 	input->begin += skip;
 	input->offset += skip;
-	reader->skip_input = header->size;
+	input_passed(input);
+	reader->skip_input = header.size;
 	reader->offset = input->offset;
 	*event = found;
 	return true;
@@ -503,6 +526,7 @@ size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t ca
 		return 0;
 	input->begin += (size_t)(last - start);
 	input->offset += (size_t)(last - start);
+	input_passed(input);
 	reader->offset = input->offset;
 	reader->skip_input = (size_t)(at - last);
 	return count;

@@ -1,6 +1,6 @@
 // Reads any perf.data: file and pipe layout, versions 1 and 2, both byte orders, attrs of any size, COMPRESSED records, directory
 // data. Records come one by one in the order of the file, 8-byte aligned, user-type records among them (interpreted ones too).
-// read(2) in 256 KiB chunks; memory does not grow with the file.
+// read(2) in 256 KiB chunks, or mapped where records have stack copies; memory does not grow with the file.
 #ifndef PERFSAMPLE_PERFDATA_READER_H
 #define PERFSAMPLE_PERFDATA_READER_H
 
@@ -81,5 +81,10 @@ void *reader_buffer_new(void); // free() frees it
 bool reader_lend(struct reader *reader, void *buffer); // false: it has one to go on in
 void *reader_left(struct reader *reader);              // the buffer that was left, now the caller's; NULL: none was
 bool reader_keeps(const struct reader *reader, const void *record); // the record stands in a buffer; false: it holds until the next one is read
+// A file with stack copies, of which few bytes are looked at, may be mapped instead: then no buffer is left, one thread may read, and samples that the
+// reader keeps stay valid as long as it. Their pages stay in memory from reader_hold, before the next record is read, to reader_let_go.
+bool reader_is_mapped(const struct reader *reader);
+void reader_hold(struct reader *reader, const struct record *record);
+void reader_let_go(struct reader *reader, const struct record *record);
 
 #endif

@@ -253,6 +253,14 @@ static bool spool(struct reader *reader, struct err *err)
 	return input_go_on(&reader->input, fd, err);
 }
 
+static bool has_stack_copies(const struct reader *reader)
+{
+	for (size_t i = 0; i < reader->events.events.count; i++)
+		if ((reader->events.events.data[i]->attr.sample_type & PERF_SAMPLE_STACK_USER) != 0)
+			return true;
+	return false;
+}
+
 static bool open_file_layout(struct reader *reader, struct err *err)
 {
 	if (reader->input.file_size == UINT64_MAX && !spool(reader, err))
@@ -279,7 +287,11 @@ static bool open_file_layout(struct reader *reader, struct err *err)
 	reader->may_have_tail = !has_features && header.attrs.offset < data.offset;
 	if (!short_file)
 		read_features(reader, &header);
-	return input_seek(&reader->input, data.offset, short_file ? UINT64_MAX : data.offset + data.size, err);
+	if (!input_seek(&reader->input, data.offset, short_file ? UINT64_MAX : data.offset + data.size, err))
+		return false;
+	if (has_stack_copies(reader) && !reader->swap && !reader->is_folder && data.offset % 8 == 0)
+		input_map(&reader->input);
+	return true;
 }
 
 static bool find_parts(struct reader *reader, struct err *err)
