@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "elf/vdso.h"
 #include "symbols/damage.h"
 
 // Calls `visit` for each debug directory until it returns true.
@@ -161,6 +162,18 @@ struct image *debug_file_find_executable(const struct symbolizer_options *option
 {
 	static const char *const suffixes[] = { "/elf", "", NULL };
 	struct search search = { .options = options, .id = id, .suffixes = suffixes };
+	for_each_directory(&search, try_build_id);
+	return search.found;
+}
+
+struct image *debug_file_find_vdso(const struct symbolizer_options *options, const struct build_id *id)
+{
+	static const char *const suffixes[] = { "/vdso", NULL };
+	struct search search = { .options = options, .id = id, .suffixes = suffixes };
+	struct image *own = vdso_own();
+	if (own != NULL && build_id_equal(&own->build_id, id))
+		return own;
+	image_release(own);
 	for_each_directory(&search, try_build_id);
 	return search.found;
 }

@@ -13,5 +13,7 @@ struct image *debug_file_find(const struct symbolizer_options *options, const st
 struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug, struct build_id *id);
 // The executable itself by build ID: DIR/.build-id/xx/yyyy/elf (perf's cache) and DIR/.build-id/xx/yyyy.
 struct image *debug_file_find_executable(const struct symbolizer_options *options, const struct build_id *id);
+// The vdso of that build ID: the running kernel's where it is the one, else DIR/.build-id/xx/yyyy/vdso (perf's cache).
+struct image *debug_file_find_vdso(const struct symbolizer_options *options, const struct build_id *id);
 
 #endif

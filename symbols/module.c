@@ -2,30 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "symbols/damage.h"
 #include "symbols/debug_file.h"
-
-// The vdso has no file. This kernel's own is the one that ran when its build ID says so (or when the recording has none).
-static struct image *own_vdso(void)
-{
-	const uint8_t *at = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
-	if (at == NULL)
-		return NULL;
-	// Its section table stands last (Linux links it so): its end is the image's size, which no interface tells.
-	uint64_t table;
-	uint16_t entry_size, count;
-	memcpy(&table, at + (sizeof(void *) == 8 ? 40 : 32), sizeof(void *) == 8 ? 8 : 4);
-	memcpy(&entry_size, at + (sizeof(void *) == 8 ? 58 : 46), 2);
-	memcpy(&count, at + (sizeof(void *) == 8 ? 60 : 48), 2);
-	struct image *image;
-	if (sizeof(void *) != 8 || table == 0 || table > 64 * 1024)
-		return NULL;
-	return image_open_bytes(&image, at, (size_t)table + (size_t)entry_size * count, false, "[vdso]", NULL) ? image : NULL;
-}
 
 static bool is_wanted(const struct symbol_module *module, const struct image *image)
 {
@@ -75,6 +56,16 @@ static void open_file(struct symbol_module *module)
 		module->image = symbol_module_fetch(module, &module->wanted.build_id, DEBUGINFOD_EXECUTABLE);
 }
 
+// It has no file. The running kernel's, if it is not the one, is a wrong one.
+static void open_vdso(struct symbol_module *module)
+{
+	if (module->wanted.build_id.size == 0)
+		return;
+	module->image = debug_file_find_vdso(module->options, &module->wanted.build_id);
+	if (module->image == NULL)
+		module->missing = SYMBOL_WRONG_BUILD_ID;
+}
+
 static bool has_debug_info(const struct image *image)
 {
 	const struct image_section *info = image_find_section(image, ".debug_info");
@@ -109,7 +100,7 @@ void symbol_module_open(struct symbol_module *module)
 	else if (!module->options->use_host_files)
 		return;
 	else if (module->wanted.kind == SYMBOL_IMAGE_VDSO)
-		take_if_wanted(module, own_vdso());
+		open_vdso(module);
 	else
 		open_file(module);
 	if (module->image != NULL) {

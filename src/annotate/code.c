@@ -6,6 +6,8 @@
 
 #include "annotate/disassemble.h"
 #include "elf/guard.h"
+#include "elf/vdso.h"
+#include "symbols/debug_file.h"
 #include "symbols/jitdump.h"
 
 enum { FUNCTION_BYTES_MOST = 1 << 20 };
@@ -36,12 +38,26 @@ static void bare_instruction(struct reading *r, const struct annotate_addr *addr
 	vec_push(&r->out->instructions, row);
 }
 
+static bool is_vdso(const char *path)
+{
+	return strcmp(path, VDSO_NAME) == 0 || strcmp(path, VDSO32_NAME) == 0;
+}
+
 // The same file that names were found in, its build ID that of what ran.
 static bool open_image(struct reading *r)
 {
 	const struct profile_dso *dso = &r->code->profile->dsos.data[r->code->dso];
 	struct symbol_image wanted = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(r->code->profile, dso->path), .build_id = dso->build_id, .map_fd = -1 };
 	r->symbolizer = symbolizer_new(&r->code->options->where);
+	if (is_vdso(wanted.path)) { // of no file
+		r->image = dso->build_id.size > 0 ? debug_file_find_vdso(&r->code->options->where, &dso->build_id) : NULL;
+		wanted.kind = SYMBOL_IMAGE_VDSO;
+		wanted.image = r->image;
+		r->id = symbolizer_image(r->symbolizer, &wanted);
+		if (r->image == NULL)
+			snprintf(r->out->note, sizeof(r->out->note), "no instructions: the vdso that ran is neither this kernel's nor among perf's files");
+		return r->image != NULL;
+	}
 	r->id = symbolizer_image(r->symbolizer, &wanted);
 	symbolizer_image_ask(r->symbolizer, r->id);
 	struct symbol_image_status status = symbolizer_image_status(r->symbolizer, r->id);
@@ -184,7 +200,7 @@ void annotate_instructions(struct annotation *out, const struct annotate_code *c
 		snprintf(out->note, sizeof(out->note), "no instructions: the kernel's code is not read, neither from vmlinux nor from /proc/kcore");
 	else if (jitdump_is_path(path) && !out->is_inlined)
 		jit_function(&r, path);
-	else if (path[0] != '/' || path[1] == '/') // [heap], //anon
+	else if ((path[0] != '/' || path[1] == '/') && !is_vdso(path)) // [heap], //anon
 		snprintf(out->note, sizeof(out->note), "no instructions: the code is in no file");
 	else if (open_image(&r) && disassembler_open(&r.disassembler, r.image->machine, &err)) {
 		if (!out->is_inlined)

@@ -1,6 +1,7 @@
 // Where perf keeps binaries by build ID, ~/.debug (tools/perf/util/build-id.c of the kernel sources):
 //
 //   PATH/BUILDID/elf       the file that ran; PATH is where it was, without its first '/'
+//   [vdso]/BUILDID/vdso    the vdso, which has no path
 //   PATH/BUILDID/debug     its debug file
 //   PATH/BUILDID/elf.dwp   the package with its split DWARF; or PATH/BUILDID/NAME.dwo, at the name that the compiler gave: ours, found as what
 //                          stands beside the program (symbols/split_file.h, and libdw's search)

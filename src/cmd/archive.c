@@ -154,6 +154,16 @@ static bool add_dso(struct packing *p, const struct profile *profile, const stru
 	return good;
 }
 
+// As perf archive packs it. A raw recording of ours brings its own.
+static bool add_vdso(struct packing *p, const char *path, const struct build_id *id, struct err *err)
+{
+	struct image *image = id->size > 1 ? debug_file_find_vdso(p->where, id) : NULL;
+	bool good = image == NULL || add_image(p, path, image, id, "vdso", err);
+	p->files += image != NULL;
+	image_release(image);
+	return good;
+}
+
 static bool add_all(struct packing *p, const struct profile *profile, struct err *err)
 {
 	bool good = true, *is_sampled = mem_zero(profile->dsos.count + 1, sizeof(*is_sampled));
@@ -161,7 +171,9 @@ static bool add_all(struct packing *p, const struct profile *profile, struct err
 		if (profile->frames.data[i].dso < profile->dsos.count)
 			is_sampled[profile->frames.data[i].dso] = true;
 	for (uint32_t i = 0; good && i < profile->dsos.count; i++)
-		if (is_sampled[i] && profile->dsos.data[i].kind == DSO_FILE && !jitdump_is_path(profile_text(profile, profile->dsos.data[i].path)))
+		if (is_sampled[i] && profile->dsos.data[i].kind == DSO_VDSO)
+			good = add_vdso(p, profile_text(profile, profile->dsos.data[i].path), &profile->dsos.data[i].build_id, err);
+		else if (is_sampled[i] && profile->dsos.data[i].kind == DSO_FILE && !jitdump_is_path(profile_text(profile, profile->dsos.data[i].path)))
 			good = add_dso(p, profile, &profile->dsos.data[i], err);
 	free(is_sampled);
 	return good;

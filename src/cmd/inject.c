@@ -229,6 +229,8 @@ static void take_finish(void *context, struct reader *reader, const struct profi
 	inject_meta(&names, features->names, (in->choices->strip & STRIP_HOST) == 0);
 	if ((in->choices->strip & STRIP_NAMES) == 0)
 		inject_names(&names, profile, features->names);
+	if ((in->choices->strip & STRIP_HOST) == 0) // it tells the kernel
+		inject_vdsos(&names, features->names);
 	if (in->source != NULL)
 		join_take(&in->join, features, &names, &in->err);
 	else

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/inject_names.h"
 #include "record/sample.h"
 
 static const uint64_t CLOCKS_APART_NS = 60000000000; // NTP moves the wall clock by less while a host runs
@@ -239,6 +240,7 @@ bool join_take(struct join *join, const struct reader_features *features, struct
 	part->images.count = 0; // theirs now
 	for (size_t i = 0; i < part->codes.count; i++)
 		vec_push(&join->names.codes, part->codes.data[i]);
+	inject_vdsos(&join->names, part);
 	buf_release(&bytes);
 	return good;
 }

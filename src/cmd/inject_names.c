@@ -17,6 +17,12 @@ void inject_meta(struct names *names, const struct names *from, bool with_host)
 	}
 }
 
+void inject_vdsos(struct names *names, const struct names *from)
+{
+	for (size_t i = 0; from != NULL && i < from->vdsos.count; i++)
+		names_vdso(names, from->vdsos.data[i].bytes, from->vdsos.data[i].size);
+}
+
 void inject_say(struct names *names, const char *format, ...)
 {
 	char key[32], *text = NULL;

@@ -7,6 +7,8 @@
 
 // The pairs of `from` (NULL: none), without those that name the host unless `with_host`.
 void inject_meta(struct names *names, const struct names *from, bool with_host);
+// The vdso of raw stacks.
+void inject_vdsos(struct names *names, const struct names *from);
 // One decision more.
 void inject_say(struct names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The functions of every address in the profile that has a name; where `from` (NULL: nothing) says that JIT code

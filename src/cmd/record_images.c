@@ -9,10 +9,10 @@
 #include "archive/store.h"
 #include "record/sampled.h"
 
-static bool save(int folder_fd, const char *path, const struct image *image, struct saved_images *out, struct err *err)
+static bool save(int folder_fd, const char *path, const char *file_name, const struct image *image, struct saved_images *out, struct err *err)
 {
 	bool is_there = false, has_link;
-	char *name = layout_file(path, &image->build_id, "elf");
+	char *name = layout_file(path, &image->build_id, file_name);
 	if (name == NULL) // no build ID, or a path that leads elsewhere
 		return true;
 	char *link = layout_link(&image->build_id), *target = layout_link_target(path, &image->build_id);
@@ -50,8 +50,10 @@ bool record_save_images(const struct session *session, const char *folder, struc
 		if (i > 0 && dsos.data[i] == dsos.data[i - 1])
 			continue;
 		struct sampled_code code = session_code(session, dsos.data[i]);
-		if (code.dso->kind == DSO_FILE && code.image != NULL && !code.image->is_heap)
-			good = save(folder_fd, code.dso->path, code.image, out, err);
+		if (code.dso->kind == DSO_VDSO && code.image != NULL)
+			good = save(folder_fd, code.dso->path, "vdso", code.image, out, err);
+		else if (code.dso->kind == DSO_FILE && code.image != NULL && !code.image->is_heap)
+			good = save(folder_fd, code.dso->path, "elf", code.image, out, err);
 	}
 	vec_release(&dsos);
 	close(folder_fd);

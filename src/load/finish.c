@@ -30,9 +30,7 @@ static bool is_trampoline_frame(struct loader *loader, const struct profile_fram
 	const struct dso *dso = dso_get(spaces_dsos(loader->spaces), id);
 	if (dso->kind != DSO_FILE && dso->kind != DSO_VDSO)
 		return false;
-	const char *arch = reader_features(loader->reader)->arch;
-	bool is_arm = arch != NULL && (strcmp(arch, "aarch64") == 0 || strcmp(arch, "arm64") == 0);
-	const struct image *image = images_get(&loader->images, id, dso, is_arm ? EM_AARCH64 : EM_X86_64);
+	const struct image *image = images_get(&loader->images, id, dso, loader_dso_machine(loader, dso));
 	return image != NULL && is_trampoline(image, frame->image_addr + 1); // the return address itself
 }
 
@@ -240,6 +238,8 @@ static void load_caveats(struct loader *loader)
 		loader_caveat(loader, "damaged file: %s", loader->damages.all.data[i].text);
 	if (loader->has_samples && !loader->has_chains)
 		loader_caveat(loader, "recorded without call chains: totals are selfs");
+	if (loader->images.assumed_vdso && (loader->raw.workers != NULL || reader_features(loader->reader)->names == NULL))
+		loader_caveat(loader, "no build ID of the vdso was recorded: the running kernel's, of the same release, is taken for it");
 	if (loader->raw.workers != NULL && loader->images.not_found > 0)
 		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them",
 		              (unsigned long long)loader->images.not_found);

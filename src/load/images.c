@@ -3,15 +3,16 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
+#include <sys/utsname.h>
 
 #include "base/mem.h"
+#include "elf/vdso.h"
 #include "symbols/damage.h"
 #include "symbols/debug_file.h"
 
-void images_init(struct images *images, const struct symbolizer_options *where)
+void images_init(struct images *images, const struct symbolizer_options *where, const struct reader_features *features)
 {
-	*images = (struct images){ .where = *where };
+	*images = (struct images){ .where = *where, .features = features };
 	pthread_mutex_init(&images->lock, NULL);
 }
 
@@ -21,23 +22,6 @@ void images_release(struct images *images)
 		image_release(images->slots.data[i].image);
 	vec_release(&images->slots);
 	pthread_mutex_destroy(&images->lock);
-}
-
-// The vdso of this process stands for that of the recording when it is the same: by build ID, or, where the recording has none, for
-// want of anything better (a wrong one ends a stack at a leaf in clock_gettime, no more).
-static struct image *own_vdso(void)
-{
-	const uint8_t *at = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
-	struct image *image = NULL;
-	if (at == NULL || sizeof(void *) != 8)
-		return NULL;
-	Elf64_Ehdr header;
-	memcpy(&header, at, sizeof(header));
-	// The kernel links it with its section table last, so that its end is the end of the image.
-	uint64_t size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
-	if (header.e_shoff == 0 || size > 1 << 20)
-		return NULL;
-	return image_open_bytes(&image, at, (size_t)size, false, "[vdso]", NULL) ? image : NULL;
 }
 
 static struct image *accepted(struct images *images, struct image *image, const struct dso *dso, uint16_t machine, struct image_slot *slot)
@@ -73,6 +57,37 @@ static struct image *open_file(struct images *images, const struct dso *dso, uin
 	return image;
 }
 
+// Whether the running kernel is the recording's as far as the recording tells.
+static bool is_this_kernel(const struct reader_features *features)
+{
+	struct utsname host;
+	return uname(&host) == 0 && (features->os_release == NULL || strcmp(features->os_release, host.release) == 0) &&
+	       (features->arch == NULL || strcmp(features->arch, host.machine) == 0);
+}
+
+// As it was recorded; else by its build ID, as perf keeps it or the running kernel's own. Where no build ID was recorded, the latter is taken on
+// trust for the same kernel release, which is said.
+static struct image *open_vdso(struct images *images, const struct dso *dso, uint16_t machine, struct image_slot *slot)
+{
+	struct image *image = NULL;
+	const struct names *names = images->features->names;
+	for (size_t i = 0; names != NULL && i < names->vdsos.count && image == NULL; i++) {
+		const struct name_vdso *vdso = &names->vdsos.data[i];
+		if (image_open_bytes(&image, vdso->bytes, vdso->size, true, dso->path, NULL) && image->machine != machine) {
+			image_release(image); // that of the other ABI
+			image = NULL;
+		}
+		image = accepted(images, image, dso, machine, slot);
+	}
+	if (image == NULL && dso->build_id.size > 0)
+		image = accepted(images, debug_file_find_vdso(&images->where, &dso->build_id), dso, machine, slot);
+	if (image == NULL && dso->build_id.size == 0 && is_this_kernel(images->features)) {
+		image = accepted(images, vdso_own(), dso, machine, slot);
+		images->assumed_vdso |= image != NULL;
+	}
+	return image;
+}
+
 struct image *images_get(struct images *images, uint32_t id, const struct dso *dso, uint16_t machine)
 {
 	pthread_mutex_lock(&images->lock);
@@ -82,7 +97,7 @@ struct image *images_get(struct images *images, uint32_t id, const struct dso *d
 	if (!slot->is_tried) {
 		slot->is_tried = true;
 		if (dso->kind == DSO_VDSO)
-			slot->image = accepted(images, own_vdso(), dso, machine, slot);
+			slot->image = open_vdso(images, dso, machine, slot);
 		else if (dso->kind == DSO_FILE)
 			slot->image = open_file(images, dso, machine, slot);
 		images->not_found += slot->image == NULL && !slot->is_wrong && !slot->is_damaged;

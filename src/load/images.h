@@ -8,6 +8,7 @@
 
 #include "base/vec.h"
 #include "elf/image.h"
+#include "perfdata/reader.h"
 #include "proc/dso.h"
 #include "symbols/symbolizer.h"
 #include "unwind/unwind.h"
@@ -18,10 +19,12 @@ struct images {
 	pthread_mutex_t lock;
 	VEC(struct image_slot) slots; // by dso id
 	struct symbolizer_options where; // symfs and debug folders
+	const struct reader_features *features; // the recording's
 	uint64_t not_found, wrong;
+	bool assumed_vdso; // the running kernel's, for want of a build ID
 };
 
-void images_init(struct images *images, const struct symbolizer_options *where);
+void images_init(struct images *images, const struct symbolizer_options *where, const struct reader_features *features);
 void images_release(struct images *images);
 // NULL: not here, or not the file that ran (its build ID or machine differ). Stays ours. Locks.
 struct image *images_get(struct images *images, uint32_t id, const struct dso *dso, uint16_t machine);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "elf/vdso.h"
 #include "load/loader.h"
 #include "load/text.h"
 #include "profile/combs.h"
@@ -139,6 +140,12 @@ uint32_t loader_dso(struct loader *loader, uint32_t id)
 	return loader->dsos.data[id] - 1;
 }
 
+static bool is_32_bit(const struct loader *loader)
+{
+	const char *arch = reader_features(loader->reader)->arch;
+	return arch != NULL && strstr(arch, "64") == NULL && strcmp(arch, "s390x") != 0;
+}
+
 static void learn_build_id(struct loader *loader, const struct record *record)
 {
 	if (record->type != PERF_RECORD_MMAP && record->type != PERF_RECORD_MMAP2)
@@ -147,15 +154,16 @@ static void learn_build_id(struct loader *loader, const struct record *record)
 	const struct dso *dso = mapping != NULL ? dso_get(spaces_dsos(loader->spaces), mapping->dso) : NULL;
 	if (dso == NULL || dso->build_id.size > 0 || (dso->kind != DSO_FILE && dso->kind != DSO_KERNEL && dso->kind != DSO_VDSO))
 		return;
-	const struct build_id *listed = listed_build_id(loader, dso->path);
+	// On a 32-bit kernel there is but one vdso, and it has the plain name.
+	bool is_only = strcmp(dso->path, VDSO32_NAME) == 0 && is_32_bit(loader);
+	const struct build_id *listed = listed_build_id(loader, is_only ? VDSO_NAME : dso->path);
 	if (listed != NULL)
 		dso_set_build_id(spaces_dsos(loader->spaces), mapping->dso, listed);
 }
 
 // ---------------------------------------------------------------- samples
 
-// Machine of the registers: the recording's, or its 32-bit brother's.
-static uint16_t machine_of(const struct loader *loader, uint64_t abi)
+uint16_t loader_machine(const struct loader *loader, uint64_t abi)
 {
 	const char *arch = reader_features(loader->reader)->arch;
 	bool is_32 = abi == PERF_SAMPLE_REGS_ABI_32;
@@ -177,6 +185,11 @@ static uint16_t machine_of(const struct loader *loader, uint64_t abi)
 	if (strncmp(arch, "riscv", 5) == 0)
 		return EM_RISCV;
 	return strncmp(arch, "ppc64", 5) == 0 ? EM_PPC64 : strncmp(arch, "s390", 4) == 0 ? EM_S390 : EM_NONE;
+}
+
+uint16_t loader_dso_machine(const struct loader *loader, const struct dso *dso)
+{
+	return loader_machine(loader, strcmp(dso->path, VDSO32_NAME) == 0 ? PERF_SAMPLE_REGS_ABI_32 : PERF_SAMPLE_REGS_ABI_64);
 }
 
 uint64_t loader_weight(uint64_t period, const struct perf_event_attr *attr, const struct profile_event *event)
@@ -224,7 +237,7 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	loader->has_chains |= is_raw || (attr->sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
 	loader->has_samples = true;
 	if (is_raw && record->sample.user.abi != PERF_SAMPLE_REGS_ABI_NONE && record->sample.user.words != NULL) {
-		raw_add(loader, queued, &sample, machine_of(loader, record->sample.user.abi), maps, kernel);
+		raw_add(loader, queued, &sample, loader_machine(loader, record->sample.user.abi), maps, kernel);
 		return;
 	}
 	chain_from_sample(&loader->chain, record, attr, &sample);
@@ -464,7 +477,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
 	loader->light_forgotten = 1;
 	seen_init(&loader->seen);
-	images_init(&loader->images, &where);
+	images_init(&loader->images, &where, reader_features(reader));
 	jit_init(&loader->jit);
 	bool wants_peer = options->libunwind || options->compare != NULL;
 	bool good = (!wants_peer || libunwind_new(&loader->libunwind, err)) && replay(loader, err);

@@ -79,6 +79,10 @@ struct loader {
 // Profile's event of the reader's, made at first sight; PROFILE_NONE: side-band, unless `for_sample`.
 uint32_t loader_event(struct loader *loader, size_t event, bool for_sample);
 uint32_t loader_dso(struct loader *loader, uint32_t dso);
+// Machine of registers of that ABI (PERF_SAMPLE_REGS_ABI_…): the recording's, or its 32-bit brother's; and of an image's code, where that is not the
+// recording's.
+uint16_t loader_machine(const struct loader *loader, uint64_t abi);
+uint16_t loader_dso_machine(const struct loader *loader, const struct dso *dso);
 uint32_t loader_comm(struct loader *loader, const struct thread *thread);
 uint64_t loader_weight(uint64_t period, const struct perf_event_attr *attr, const struct profile_event *event);
 // To the sink, if there is one: a sample whose user part is loader->chain's, `as_stack` where the file's copy of the stack gives way to it.

@@ -104,6 +104,10 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		return image.path[0] == '[' ? PROFILE_NONE : kernel_image(symbols);
 	case DSO_VDSO:
 		image.kind = SYMBOL_IMAGE_VDSO;
+		if (loader->dso_of.data[dso] != DSO_NONE) {
+			const struct dso *of = dso_get(spaces_dsos(loader->spaces), loader->dso_of.data[dso]);
+			image.image = images_get(&loader->images, loader->dso_of.data[dso], of, loader_dso_machine(loader, of));
+		}
 		break;
 	case DSO_ANON:
 		image.kind = SYMBOL_IMAGE_JIT;

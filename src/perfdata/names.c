@@ -3,9 +3,11 @@
 #include <endian.h>
 #include <stdarg.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/bytes.h"
 #include "base/intern.h"
+#include "elf/vdso.h"
 
 // Everything is little endian. The body of tag 2:
 //	uleb count, then that many NUL-terminated strings, numbered from 1; 0 stands for "none"
@@ -16,12 +18,13 @@
 //			uleb first frame, uleb frames
 // The body of tag 3: code after code to its end, each: uleb pid, uleb time, uleb address, uleb size, uleb offset, path with its NUL
 // (empty: that of the code before).
+// The body of tag 5: vdso after vdso to its end, each: uleb size, u32 crc32 (zlib's) of the bytes, bytes.
 // The body of tag 4:
 //	uleb count, then that many NUL-terminated strings, as in tag 2
 //	uleb images, as many as tag 2 has and in its order, each:
 //		uleb aliases, ascending, each: uleb symbol_start - the one before, uleb linkage name
 //		uleb calls, ascending, each: uleb address - the one before, uleb linkage name of the callee
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
@@ -33,6 +36,7 @@ void names_release(struct names *names)
 	}
 	vec_release(&names->images);
 	vec_release(&names->codes);
+	vec_release(&names->vdsos);
 	vec_release(&names->meta);
 	arena_release(&names->arena);
 }
@@ -57,6 +61,23 @@ const char *names_meta_get(const struct names *names, const char *key)
 			return names->meta.data[i].value;
 	}
 	return NULL;
+}
+
+static uint32_t checksum(const void *bytes, size_t size)
+{
+	return (uint32_t)crc32_z(crc32_z(0, NULL, 0), bytes, size);
+}
+
+void names_vdso(struct names *names, const void *bytes, size_t size)
+{
+	bool is_known = size == 0 || size > VDSO_BYTES_MAX || names->vdsos.count >= NAMES_VDSOS_MOST;
+	for (size_t i = 0; i < names->vdsos.count && !is_known; i++)
+		is_known = names->vdsos.data[i].size == size && memcmp(names->vdsos.data[i].bytes, bytes, size) == 0;
+	if (is_known)
+		return;
+	void *copy = arena_alloc(&names->arena, size);
+	memcpy(copy, bytes, size);
+	vec_push(&names->vdsos, (struct name_vdso){ copy, size });
 }
 
 // ---------------------------------------------------------------- writing
@@ -167,6 +188,17 @@ static void encode_codes(struct buf *out, const struct names *names)
 	}
 }
 
+static void encode_vdsos(struct buf *out, const struct names *names)
+{
+	for (size_t i = 0; i < names->vdsos.count; i++) {
+		const struct name_vdso *vdso = &names->vdsos.data[i];
+		uint32_t sum = htole32(checksum(vdso->bytes, vdso->size));
+		buf_uleb(out, vdso->size);
+		buf_add(out, &sum, sizeof(sum));
+		buf_add(out, vdso->bytes, vdso->size);
+	}
+}
+
 void names_encode(const struct names *names, struct buf *out)
 {
 	struct buf body = { 0 };
@@ -190,6 +222,10 @@ void names_encode(const struct names *names, struct buf *out)
 		encode_images(&body, names, encode_folded);
 		put_tag(out, TAG_FOLDED, &body);
 	}
+	buf_clear(&body);
+	encode_vdsos(&body, names);
+	if (body.size > 0)
+		put_tag(out, TAG_VDSOS, &body);
 	buf_release(&body);
 }
 
@@ -379,6 +415,21 @@ static const char *decode_codes(struct names *names, struct bytes *in)
 	return NULL;
 }
 
+static const char *decode_vdsos(struct names *names, struct bytes *in)
+{
+	while (bytes_left(in) > 0) {
+		uint64_t size = bytes_uleb(in);
+		uint32_t sum = bytes_u32(in);
+		if (in->bad || size == 0 || size > VDSO_BYTES_MAX)
+			return "the size of a vdso, at most 1 MiB";
+		const void *bytes = bytes_take(in, (size_t)size);
+		if (bytes == NULL || checksum(bytes, (size_t)size) != sum)
+			return "a vdso of that size and checksum";
+		names_vdso(names, bytes, (size_t)size);
+	}
+	return NULL;
+}
+
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err)
 {
 	struct bytes in = bytes_of(bytes, size);
@@ -401,6 +452,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_codes(names, &body);
 		else if (tag == TAG_FOLDED)
 			wrong = decode_folded(names, &body);
+		else if (tag == TAG_VDSOS)
+			wrong = decode_vdsos(names, &body);
 		if (wrong != NULL)
 			return err_set(err, STATUS_INPUT, "names at 0x%zx: expected %s", at + bytes_offset(&body), wrong);
 	}

@@ -2,6 +2,7 @@
 //
 // A tagged list: u32 tag, u32 flags 0, u64 size, body; unknown tags are skipped. Tag 1 is meta: jansson-free "key\0value\0" pairs.
 // Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Tag 3 is JIT code.
+// Tag 5 is the vdso, as it was mapped, of recordings whose stacks are still to be unwound.
 // Tag 4, behind tag 2 and only where there is something to say, is about functions whose code is one with others' (gcc -fipa-icf, ld --icf). Layouts in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
@@ -36,17 +37,22 @@ struct name_image {
 // Code that a JIT compiler made: from `time_ns` (the recording's clock) on, `size` bytes at `addr` of a process are those at `offset` of its dump.
 // Names of such code are those of the image at `path`, addresses there being offsets in the dump.
 struct name_code { const char *path; uint64_t time_ns, addr, size, offset; uint32_t pid; };
+// A vdso that was mapped, to unwind through and to name on another host or under a later kernel. `bytes` are what was in memory, page for page.
+struct name_vdso { const void *bytes; size_t size; };
+enum { NAMES_VDSOS_MOST = 4 };
 struct meta_pair { const char *key, *value; };
 
 struct names { // strings in the arena
 	struct arena arena;
 	VEC(struct name_image) images;
 	VEC(struct name_code) codes;
+	VEC(struct name_vdso) vdsos;
 	VEC(struct meta_pair) meta;
 };
 void names_release(struct names *names);
 void names_meta(struct names *names, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *names_meta_get(const struct names *names, const char *key); // NULL: absent
+void names_vdso(struct names *names, const void *bytes, size_t size); // a copy, unless it is there already or there are as many as there may be
 void names_encode(const struct names *names, struct buf *out);
 // Bounded by `size`; STATUS_INPUT names the offset within the feature.
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err);

@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "elf/vdso.h"
 #include "proc/procfs.h"
 #include "proc/procfs_memory.h"
 #include "proc/procfs_path.h"
@@ -195,22 +196,17 @@ bool procfs_open_image(struct image **out, int32_t pid, const struct dso *dso, u
 
 // ---------------------------------------------------------------- the vdso
 
-enum { VDSO_BYTES_MAX = 1 << 20 };
-
-static bool own_vdso(struct image **out, uint64_t size, struct err *err)
+// Ours stands for that of a process that is gone, or not ours to read, when its mapping is as large.
+static bool own_vdso(struct image **out, uint64_t size)
 {
-	struct proc_lines lines;
-	struct proc_mapping mapping;
-	char *line;
-	size_t length;
-	bool good = false;
-
-	if (!proc_lines_open(&lines, "/proc/self/maps"))
-		return false;
-	while (!good && (line = proc_lines_next(&lines, &length)) != NULL)
-		good = proc_mapping_parse(line, &mapping) && strcmp(mapping.path, "[vdso]") == 0 && mapping.end - mapping.start == size;
-	proc_lines_close(&lines);
-	return good && image_open_bytes(out, (const void *)(uintptr_t)mapping.start, size, true, "[vdso]", err);
+	struct image *image = vdso_own();
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	if (image != NULL && (image->size + page - 1) / page * page == size) {
+		*out = image;
+		return true;
+	}
+	image_release(image);
+	return false;
 }
 
 bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t end, struct err *err)
@@ -230,7 +226,7 @@ bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t 
 		close(fd);
 	if (good)
 		good = image_open_bytes(out, bytes, size, true, "[vdso]", err);
-	else if (!(good = own_vdso(out, size, err))) { // gone, or not ours to read; ours is the same one if it is as large
+	else if (!(good = start >> 32 != 0 && own_vdso(out, size))) { // a 32-bit process has another
 		errno = error;
 		err_errno(err, STATUS_HOST, "[vdso] of pid %" PRId32, pid);
 	}

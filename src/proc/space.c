@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "elf/vdso.h"
 #include "proc/maps.h"
 
 enum { KERNEL_PID = -1 };
@@ -298,8 +299,9 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 		process->process.maps = change(spaces, process->process.maps, m->start, end, NULL);
 		return SPACE_MAPPED;
 	}
+	bool is_vdso32 = strcmp(m->path, VDSO_NAME) == 0 && end <= UINT64_C(1) << 32; // the kernel has one name for both
 	struct dso key = {
-		.path = m->path, .kind = dso_kind_of(m->path, kernel), .build_id = m->build_id, .major = m->major, .minor = m->minor,
+		.path = is_vdso32 ? VDSO32_NAME : m->path, .kind = dso_kind_of(m->path, kernel), .build_id = m->build_id, .major = m->major, .minor = m->minor,
 		.inode = m->inode, .inode_generation = m->inode_generation, .pid = (uint32_t)m->pid,
 	};
 	struct mapping put = { .start = m->start, .end = end, .pgoff = m->pgoff, .dso = dso_intern(&spaces->dsos, &key), .protection = m->protection };

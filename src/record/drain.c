@@ -133,12 +133,15 @@ static uint32_t event_of(const struct drain *drain, const struct perf_event_head
 // The image of a mapping is wanted as soon as it is mapped: the process may be gone in a millisecond.
 static void mapped(struct drain *drain, const struct record *record)
 {
-	if ((drain->mode != CHAIN_LIVE && !drain->want_names) || (int32_t)record->mapping.pid < 0)
+	if ((int32_t)record->mapping.pid < 0)
 		return;
 	const struct mapping *mapping = spaces_find(drain->spaces, (int32_t)record->mapping.pid, record->mapping.start);
 	if (mapping == NULL || mapping->start != record->mapping.start)
 		return;
 	const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
+	// Raw stacks need the one image that no other host has.
+	if (drain->mode != CHAIN_LIVE && !drain->want_names && (drain->mode != CHAIN_POST || dso->kind != DSO_VDSO))
+		return;
 	if (dso_is_jitdump(dso))
 		images_want_jitdump(drain->images, dso, (int32_t)record->mapping.pid);
 	else

@@ -406,9 +406,9 @@ struct image *images_image(const struct images *images, uint32_t dso)
 	return chunk[dso % SLOTS_PER_CHUNK].image;
 }
 
-struct image *images_vdso(const struct images *images)
+struct image *images_vdso(const struct images *images, bool is_32)
 {
-	return atomic_load_explicit(&images->vdso[0].state, memory_order_acquire) == SLOT_READY ? images->vdso[0].image : NULL;
+	return atomic_load_explicit(&images->vdso[is_32].state, memory_order_acquire) == SLOT_READY ? images->vdso[is_32].image : NULL;
 }
 
 int images_perf_map_fd(const struct images *images, int32_t pid)

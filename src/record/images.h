@@ -45,7 +45,7 @@ bool images_reread_done(struct images *images, struct buf *out);
 
 // After images_stop.
 struct image *images_image(const struct images *images, uint32_t dso); // NULL: not open
-struct image *images_vdso(const struct images *images);                 // of 64-bit tasks
+struct image *images_vdso(const struct images *images, bool is_32);      // of 64-bit tasks, or of 32-bit ones; NULL: not open
 int images_perf_map_fd(const struct images *images, int32_t pid);      // -1: none; stays ours
 int images_jitdump_fd(const struct images *images, int32_t pid, const char **path); // -1: none; descriptor and path stay ours
 const char *images_perf_map_refusal(const struct images *images);      // "map not trusted: owner" of the first one refused, or NULL

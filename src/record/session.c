@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "elf/vdso.h"
 #include "proc/procfs.h"
 #include "record/session_private.h"
 
@@ -415,6 +416,12 @@ const struct sampled *session_sampled(const struct session *session)
 	return &session->drain.sampled;
 }
 
+static struct image *image_of(const struct session *session, uint32_t dso)
+{
+	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
+	return row->kind == DSO_VDSO ? images_vdso(session->images, strcmp(row->path, VDSO32_NAME) == 0) : images_image(session->images, dso);
+}
+
 struct sampled_code session_code(const struct session *session, uint32_t dso)
 {
 	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
@@ -422,7 +429,7 @@ struct sampled_code session_code(const struct session *session, uint32_t dso)
 	int jitdump_fd = row->kind == DSO_ANON ? images_jitdump_fd(session->images, (int32_t)row->pid, &path) : -1;
 	return (struct sampled_code){
 		.jitdump_fd = jitdump_fd, .jitdump_path = path, .dso = row, .id = dso,
-		.image = row->kind == DSO_VDSO ? images_vdso(session->images) : images_image(session->images, dso),
+		.image = image_of(session, dso),
 		.map_fd = row->kind == DSO_ANON ? images_perf_map_fd(session->images, (int32_t)row->pid) : -1,
 	};
 }
@@ -459,6 +466,15 @@ static void add_meta(struct session *session, struct names *names)
 	buf_release(&ids);
 }
 
+// Each once: every process has its row of them.
+static bool is_listed(const struct writer_build_id *ids, size_t count, const struct dso *dso)
+{
+	for (size_t i = 0; i < count; i++)
+		if (build_id_equal(&ids[i].build_id, &dso->build_id) && strcmp(ids[i].path, dso->path) == 0)
+			return true;
+	return false;
+}
+
 // Of every file that is open, or whose build ID the kernel gave, if anything of it was sampled (or nobody asked what was).
 static size_t build_ids(struct session *session, struct writer_build_id **out)
 {
@@ -470,16 +486,27 @@ static size_t build_ids(struct session *session, struct writer_build_id **out)
 	size_t count = 0;
 	*out = mem_zero(dsos->rows.count + 1, sizeof(**out));
 	for (uint32_t id = 0; id < dsos->rows.count; id++) {
-		const struct image *image = images_image(session->images, id);
+		const struct image *image = image_of(session, id);
 		if (image != NULL && dso_get(dsos, id)->build_id.size == 0)
 			dso_set_build_id(dsos, id, &image->build_id);
 		const struct dso *dso = dso_get(dsos, id);
-		if (dso->kind != DSO_FILE || dso->build_id.size == 0 || (session->config->want_names && !used[id]))
+		bool is_vdso = dso->kind == DSO_VDSO, is_wanted = used[id] || !session->config->want_names || (is_vdso && session->config->mode == CHAIN_POST);
+		if ((dso->kind != DSO_FILE && !is_vdso) || dso->build_id.size == 0 || !is_wanted || (is_vdso && is_listed(*out, count, dso)))
 			continue;
 		(*out)[count++] = (struct writer_build_id){ .build_id = dso->build_id, .path = dso->path, .misc = PERF_RECORD_MISC_USER, .pid = -1 };
 	}
 	free(used);
 	return count;
+}
+
+// What unwinds and names code in the vdso, wherever the stacks are unwound.
+static void add_vdsos(const struct session *session, struct names *names)
+{
+	for (int is_32 = 0; is_32 < 2; is_32++) {
+		const struct image *image = images_vdso(session->images, is_32);
+		if (image != NULL)
+			names_vdso(names, image->data, image->size);
+	}
 }
 
 bool session_finish(struct session *session, struct names *names, struct err *err)
@@ -488,6 +515,8 @@ bool session_finish(struct session *session, struct names *names, struct err *er
 	struct writer_build_id *ids;
 	session_writer_info(session, &info);
 	add_meta(session, names);
+	if (session->config->mode == CHAIN_POST)
+		add_vdsos(session, names);
 	size_t count = build_ids(session, &ids);
 	bool good = writer_finish(session->writer, &info, ids, count, names, err);
 	free(ids);

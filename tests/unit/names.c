@@ -26,6 +26,10 @@ static void fill(struct names *names)
 	image->path = "//anon";
 	image->kind = DSO_ANON;
 	image->pid = 4242;
+	names_vdso(names, "\177ELF, or so", 12);
+	names_vdso(names, "another", 7);
+	names_vdso(names, "\177ELF, or so", 12); // is there
+	names_vdso(names, "", 0);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -40,6 +44,9 @@ static void compare(const struct names *a, const struct names *b)
 	is_str(names_meta_get(b, "host"), "db-3", "a meta value");
 	is_str(names_meta_get(b, "decision.1"), "", "an empty meta value");
 	ok(names_meta_get(b, "hos") == NULL, "no such key");
+	is_u64(b->vdsos.count, 2, "vdsos, each once");
+	ok(b->vdsos.count == 2 && b->vdsos.data[0].size == 12 && memcmp(b->vdsos.data[0].bytes, "\177ELF, or so", 12) == 0 &&
+	   b->vdsos.data[1].size == 7 && memcmp(b->vdsos.data[1].bytes, "another", 7) == 0, "their bytes");
 	for (size_t i = 0; i < a->images.count && i < b->images.count; i++) {
 		const struct name_image *x = &a->images.data[i], *y = &b->images.data[i];
 		ok(same_text(x->path, y->path) && x->kind == y->kind && x->pid == y->pid && x->build_id.size == y->build_id.size &&
@@ -94,9 +101,9 @@ int main(void)
 	struct buf plain = { 0 };
 	struct names without = { 0 };
 	fill(&without);
-	without.images.data[0].aliases.count = without.images.data[1].calls.count = 0;
+	without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = 0;
 	names_encode(&without, &plain);
-	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases stand behind the rest");
+	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases and vdsos stand behind the rest");
 	back = (struct names){ 0 };
 	ok(names_decode(&back, plain.data, plain.size, &err) && back.images.count == 2, "a recording without them");
 	names_release(&back);
@@ -130,6 +137,14 @@ int main(void)
 		}
 	}
 	ok(errors_named, "errors name an offset");
+	struct buf flipped = { 0 };
+	buf_add(&flipped, out.data, out.size);
+	((char *)flipped.data)[flipped.size - 1] ^= 1;
+	back = (struct names){ 0 };
+	err = (struct err){ 0 };
+	ok(!names_decode(&back, flipped.data, flipped.size, &err) && strstr(err.text, "checksum") != NULL, "a vdso that is not what was written: %s", err.text);
+	names_release(&back);
+	buf_release(&flipped);
 	ok(refused > 50, "%zu single-bit faults are refused", refused);
 	names_release(&names);
 	buf_release(&out);

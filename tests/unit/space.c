@@ -241,6 +241,14 @@ static void test_jit(void)
 	is_str(path_at(800, 0x110800), "/lib/real.so", "a file mapped there does end it");
 }
 
+static void test_vdso(void)
+{
+	map(810, 0x7ffff7fc9000, 0x7ffff7fcb000, 0, "[vdso]");
+	map(811, 0xf7fc9000, 0xf7fcb000, 0, "[vdso]");
+	is_str(path_at(810, 0x7ffff7fca000), "[vdso]", "a vdso");
+	is_str(path_at(811, 0xf7fca000), "[vdso32]", "and that of a 32-bit process, which the kernel calls the same");
+}
+
 static void test_kernel(void)
 {
 	const uint64_t text = 0xffffffff81000000;
@@ -326,6 +334,7 @@ int main(void)
 	test_reuse();
 	test_huge_pages();
 	test_jit();
+	test_vdso();
 	test_kernel();
 	test_storm();
 	test_limits();
