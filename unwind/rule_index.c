@@ -1,7 +1,7 @@
 // Where an image keeps its CFI, and a sorted index of it.
 #include <elf.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "unwind/rule_table.h"
@@ -48,7 +48,7 @@ static int compare_refs(const void *a, const void *b)
 static void make_hints(struct rule_table *table)
 {
 	size_t count = table->fde_count;
-	uint64_t span = count > 0 ? (uint64_t)table->fdes[count - 1].start + 1 : 0;
+	uint64_t span = count > 0 ? (uint64_t)rule_table_ref(table, count - 1).start + 1 : 0;
 
 	free(table->hints);
 	table->hints = NULL;
@@ -59,13 +59,16 @@ static void make_hints(struct rule_table *table)
 	while (span >> table->hint_shift > count / 4)
 		table->hint_shift++;
 	table->hint_count = (size_t)((span - 1) >> table->hint_shift) + 2;
-	table->hints = mem_alloc(table->hint_count * sizeof(*table->hints));
-	size_t next = 0;
-	for (size_t i = 0; i < count; i++)
-		for (uint32_t hint = table->fdes[i].start >> table->hint_shift; next <= hint; next++)
-			table->hints[next] = (uint32_t)i;
-	while (next < table->hint_count)
-		table->hints[next++] = (uint32_t)count;
+	table->hints = mem_zero(table->hint_count, sizeof(*table->hints));
+	// Each FDE tells its hint's successor how many there were up to it, the last one being right; no branch asks whether a hint is a new one.
+	for (size_t i = 0; i < count; i++) {
+		size_t next = (rule_table_ref(table, i).start >> table->hint_shift) + 1;
+		if (next < table->hint_count) // always, unless the file has changed
+			table->hints[next] = (uint32_t)i + 1;
+	}
+	for (size_t hint = 1; hint < table->hint_count; hint++)
+		if (table->hints[hint] == 0)
+			table->hints[hint] = table->hints[hint - 1];
 }
 
 static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t count, bool sorted)
@@ -73,6 +76,8 @@ static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t co
 	free(table->fdes);
 	free(table->compiled);
 	vec_release(&table->rows);
+	if (fdes == NULL && count == 0)
+		fdes = mem_zero(1, sizeof(*fdes)); // a scan that found none: there may be a header, but it is wrong
 	if (!sorted)
 		qsort(fdes, count, sizeof(*fdes), compare_refs);
 	table->fdes = fdes;
@@ -142,29 +147,31 @@ static bool read_eh_header(const struct image *image, struct eh_header *out)
 	return true;
 }
 
-// The header's table, copied: checked once, it can then no longer change under us (the file may). false: not usable.
+// The header's table, where it stands: what it leads to is checked once here, and again by whoever follows it. false: not usable.
 static bool index_from_header(struct unwind_image *image, struct rule_table *table, struct eh_header *header)
 {
-	if (!header->is_usable)
+	const uint8_t *at = header->is_usable ? bytes_take(&header->table, header->count * 8) : NULL;
+	uint64_t mask = table->section.address_bytes == 4 ? UINT32_MAX : UINT64_MAX, size = bytes_left(&table->section.data);
+	uint32_t before = 0;
+	bool bad = false;
+
+	if (at == NULL)
 		return false;
-	struct fde_ref *refs = mem_zero(header->count, sizeof(*refs));
-	uint64_t section_end = table->section.vaddr + bytes_left(&table->section.data);
+	struct bytes entries = bytes_of(at, header->count * 8);
+	entries.swap = header->table.swap;
 	for (size_t i = 0; i < header->count; i++) {
-		uint64_t start = header->vaddr + (uint64_t)(int32_t)bytes_u32(&header->table);
-		uint64_t fde = header->vaddr + (uint64_t)(int32_t)bytes_u32(&header->table);
-		if (table->section.address_bytes == 4) {
-			start = (uint32_t)start;
-			fde = (uint32_t)fde;
-		}
-		if (start < image->base || start - image->base > UINT32_MAX || fde < table->section.vaddr || fde >= section_end ||
-		    fde - table->section.vaddr > UINT32_MAX ||
-		    (i > 0 && (uint32_t)(start - image->base) < refs[i - 1].start)) {
-			free(refs);
-			return false;
-		}
-		refs[i] = (struct fde_ref){ .start = (uint32_t)(start - image->base), .offset = (uint32_t)(fde - table->section.vaddr) };
+		uint64_t start = ((header->vaddr + (uint64_t)(int32_t)bytes_u32(&entries)) & mask) - image->base;
+		uint64_t offset = ((header->vaddr + (uint64_t)(int32_t)bytes_u32(&entries)) & mask) - table->section.vaddr;
+		bad |= (start > UINT32_MAX) | (start < before) | (offset >= size) | (offset > UINT32_MAX); // one below its base is a very large number
+		before = (uint32_t)start;
 	}
-	take_index(table, refs, header->count, true);
+	if (bad)
+		return false;
+	table->header = at;
+	table->header_swap = header->table.swap;
+	table->header_to_start = (uint32_t)(header->vaddr - image->base);
+	table->header_to_offset = (uint32_t)(header->vaddr - table->section.vaddr);
+	take_index(table, NULL, header->count, true);
 	table->is_from_header = true;
 	return true;
 }
@@ -213,14 +220,12 @@ static bool find_eh_frame(const struct image *image, const struct eh_header *hea
 	return false;
 }
 
-// Reads a byte of every page, so that the walk does not wait for the disk later.
+// Reads a byte of every page, so that the walk does not wait for the disk later. A page that is cached brings 15 neighbours along, so few are waited for;
+// MADV_POPULATE_READ would look at each of them once more.
 static void fault_in(struct bytes data)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)(data.end - data.start);
-	uintptr_t start = (uintptr_t)data.start & ~(page - 1), end = (uintptr_t)data.end;
 
-	if (size == 0 || madvise((void *)start, end - start, MADV_POPULATE_READ) == 0)
-		return;
 	for (size_t at = 0; at < size; at += page)
 		(void)*(const volatile uint8_t *)(data.start + at);
 }
@@ -270,7 +275,7 @@ void rule_index_build(struct unwind_image *image, bool populate)
 	// asynchronous tables, whose .eh_frame is right at calls only.
 	if (find_debug_frame(elf, &image->tables[0]))
 		rule_index_scan(image, &image->tables[image->table_count++]);
-	struct eh_header header;
+	struct eh_header header = { 0 };
 	bool has_header = read_eh_header(elf, &header);
 	struct rule_table *table = &image->tables[image->table_count];
 	if (find_eh_frame(elf, has_header ? &header : NULL, table)) {

@@ -149,7 +149,6 @@ struct unwind_rule rule_from_row(const struct cfi_section *section, const struct
 // The last FDE that starts at or before `at`; their count when there is none.
 static size_t search(const struct rule_table *table, uint32_t at)
 {
-	const struct fde_ref *fdes = table->fdes;
 	size_t hint = at >> table->hint_shift, low = 0, high = table->fde_count;
 
 	if (hint + 1 < table->hint_count) {
@@ -158,7 +157,7 @@ static size_t search(const struct rule_table *table, uint32_t at)
 	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (fdes[middle].start <= at)
+		if (rule_table_ref(table, middle).start <= at)
 			low = middle + 1;
 		else
 			high = middle;
@@ -253,12 +252,13 @@ static bool know_initial(struct rule_table *table, const struct unwind_arch *arc
 static bool compile(struct unwind_image *image, struct rule_table *table, size_t i, struct unwind_counters *counters)
 {
 	struct cfi_fde fde;
-	uint64_t end = image->base + table->fdes[i].start, bad_from;
+	struct fde_ref ref = rule_table_ref(table, i);
+	uint64_t end = image->base + ref.start, bad_from;
 	struct compiling context = {
 		.table = table, .arch = image->arch, .fde = &fde, .base = image->base, .first = table->rows.count, .counters = counters,
 	};
 
-	bool good = rule_index_fde(table, table->fdes[i].offset, &fde);
+	bool good = rule_index_fde(table, ref.offset, &fde);
 	if (table->is_from_header && (!good || fde.start != end))
 		return false;
 	if (good) {
@@ -359,7 +359,7 @@ bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *
 	for (size_t t = 0; t < image->table_count && !wanted.found; t++) {
 		struct rule_table *table = &image->tables[t];
 		size_t i = search(table, (uint32_t)(vaddr - image->base));
-		if (i == table->fde_count || !rule_index_fde(table, table->fdes[i].offset, fde))
+		if (i == table->fde_count || !rule_index_fde(table, rule_table_ref(table, i).offset, fde))
 			continue;
 		*section = &table->section;
 		cfi_run(&table->section, fde, keep_row, &wanted, &bad_from);
@@ -410,8 +410,8 @@ size_t unwind_image_bytes(const struct unwind_image *image)
 
 	for (size_t i = 0; i < image->table_count; i++) {
 		const struct rule_table *table = &image->tables[i];
-		bytes += table->fde_count * (sizeof(*table->fdes) + sizeof(*table->compiled)) + table->hint_count * sizeof(*table->hints) +
-		         table->rows.capacity * sizeof(struct rule_row) + table->storage.capacity;
+		bytes += table->fde_count * ((table->fdes != NULL ? sizeof(*table->fdes) : 0) + sizeof(*table->compiled)) +
+		         table->hint_count * sizeof(*table->hints) + table->rows.capacity * sizeof(struct rule_row) + table->storage.capacity;
 	}
 	return bytes;
 }

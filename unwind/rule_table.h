@@ -2,6 +2,8 @@
 #ifndef PERFSAMPLE_UNWIND_RULE_TABLE_H
 #define PERFSAMPLE_UNWIND_RULE_TABLE_H
 
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/vec.h"
 #include "unwind/cfi.h"
@@ -24,7 +26,10 @@ _Static_assert(sizeof(struct rule_row) == 12, "a row is 12 bytes");
 struct rule_table { // one of .eh_frame and .debug_frame
 	struct cfi_section section;
 	struct buf storage; // the section's bytes where they were compressed in the file
-	struct fde_ref *fdes;
+	struct fde_ref *fdes;         // NULL: they stand in `header`, as rule_table_ref reads them
+	const uint8_t *header;        // .eh_frame_hdr's table in the file: pairs of 32 bits, FDEs sorted by start when it was looked at
+	uint32_t header_to_start, header_to_offset; // what is added to the two
+	bool header_swap;
 	struct fde_rows *compiled;
 	size_t fde_count;
 	// By start >> hint_shift: the first FDE that starts there or later; one more than there are. A binary search over all would miss the
@@ -42,6 +47,21 @@ struct rule_table { // one of .eh_frame and .debug_frame
 	bool is_from_header;  // the index came from .eh_frame_hdr and may yet prove wrong
 	bool stops_at_zero;   // where the section ends is not known, only its terminator tells
 };
+
+// One of the table's FDEs. The file may change under a table that is read in place: then it is any, and whoever follows it finds another FDE there, or none.
+static inline struct fde_ref rule_table_ref(const struct rule_table *table, size_t i)
+{
+	uint32_t words[2];
+
+	if (table->fdes != NULL)
+		return table->fdes[i];
+	memcpy(words, table->header + 8 * i, sizeof(words));
+	if (table->header_swap) {
+		words[0] = __builtin_bswap32(words[0]);
+		words[1] = __builtin_bswap32(words[1]);
+	}
+	return (struct fde_ref){ .start = words[0] + table->header_to_start, .offset = words[1] + table->header_to_offset };
+}
 
 // A function whose callers cannot be found on the stack that it returns on.
 struct rule_stop {

@@ -383,6 +383,7 @@ void drain_pass(struct drain *drain, bool last)
 		drain_retry_aside(drain, false);
 	drain->found_births = false;
 	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
+	tails_done(drain->tails);
 	drain->most_bytes = 0;
 	for (size_t r = 0; r < drain->set->rings.count; r++) {
 		size_t bytes = (size_t)(drain->set->rings.data[r].head - drain->heads[r]);

@@ -131,7 +131,7 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 // ---------------------------------------------------------------- stacks beyond the kernel's cap
 // Read on from 3% of the stacks on, and until fewer than 2% of them need it: what a program does comes in phases (clang's deep stacks in a tenth of its time), and
 // 19 of 20 wake-ups would be for nothing.
-enum { TAILS_STACKS = 100, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2 };
+enum { TAILS_STACKS = 50, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2 };
 enum { TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
 
 static const char *tails_refusal(const struct session *session, double percent)

@@ -38,6 +38,7 @@ struct reader {
 	int poll_fd;
 	uint8_t *block;
 	size_t capacity;
+	uint64_t begun;              // reader: where head stood when an empty queue last began anew
 	_Atomic uint64_t head, tail; // bytes ever put and taken
 	uint64_t taken_to;           // drain thread: end of the entry that was handed out
 	_Atomic uint64_t reads, exact, checked, refused, failed, no_room, bytes;
@@ -63,18 +64,21 @@ static size_t entry_bytes(size_t tail_bytes)
 	return (sizeof(struct entry) + tail_bytes + ENTRY_ALIGN - 1) / ENTRY_ALIGN * ENTRY_ALIGN;
 }
 
-// Room for an entry of up to `tail_bytes` in one piece; NULL: there is none.
+// Room for an entry of up to `tail_bytes` in one piece; NULL: there is none. An empty queue is filled from the block's start again: memory that few stacks at
+// a time never reach is never touched, as each fresh page takes as long as what is copied into it.
 static struct entry *reserve(struct reader *reader, size_t tail_bytes)
 {
 	size_t need = entry_bytes(tail_bytes);
 	uint64_t head = atomic_load_explicit(&reader->head, memory_order_relaxed), tail = atomic_load_explicit(&reader->tail, memory_order_acquire);
 	size_t at = (size_t)(head % reader->capacity), to_end = reader->capacity - at, room = reader->capacity - (size_t)(head - tail);
-	if (need > to_end) {
+	if (need > to_end || (head == tail && need <= at)) {
 		if (need + to_end > room)
 			return NULL;
 		struct entry *filler = (struct entry *)(void *)(reader->block + at);
 		filler->bytes = to_end;
 		filler->filler = 1;
+		if (head == tail)
+			reader->begun = head + to_end;
 		atomic_store_explicit(&reader->head, head + to_end, memory_order_release);
 		return (struct entry *)(void *)reader->block;
 	}
@@ -89,6 +93,8 @@ static void commit(struct reader *reader, struct entry *entry, size_t tail_bytes
 	uint64_t before = atomic_load_explicit(&reader->head, memory_order_relaxed), head = before + entry->bytes;
 	atomic_store_explicit(&reader->head, head, memory_order_release);
 	uint64_t tail = atomic_load_explicit(&reader->tail, memory_order_relaxed), half = reader->capacity / 2;
+	if (tail < reader->begun)
+		tail = reader->begun; // what lies before is filler
 	if (head - tail > half && before - tail <= half)
 		(void)!write(reader->tails->config.wake_fd, &(uint64_t){ 1 }, 8);
 }
@@ -209,8 +215,7 @@ static bool new_reader(struct tails *tails, size_t i, size_t capacity, struct er
 	reader->ring.wrapped = mem_alloc(RECORD_BYTES_MAX);
 	reader->scanned = mem_alloc(RECORD_BYTES_MAX);
 	reader->ring.seen = NULL;
-	// Touched now: fresh pages would cost more than what is copied into them.
-	void *block = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *block = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED)
 		return err_errno(err, STATUS_HOST, "%zu bytes for stacks", capacity);
 	reader->block = block;
@@ -335,6 +340,15 @@ void tails_free(struct tails *tails)
 }
 
 // ---------------------------------------------------------------- drain thread
+void tails_done(struct tails *tails)
+{
+	for (size_t i = 0; tails != NULL && i < tails->count; i++) {
+		struct reader *reader = &tails->readers[i];
+		if (reader->taken_to > atomic_load_explicit(&reader->tail, memory_order_relaxed))
+			atomic_store_explicit(&reader->tail, reader->taken_to, memory_order_release);
+	}
+}
+
 const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid)
 {
 	struct reader *reader = &tails->readers[ring];

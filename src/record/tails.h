@@ -39,7 +39,7 @@ bool tails_resume(struct tails *tails, struct err *err);
 void tails_free(struct tails *tails);
 
 // Drain thread. The stack of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
-// the next call for that ring.
+// the next call for that ring, or tails_done.
 struct tail {
 	uint64_t time_ns;
 	int32_t tid;
@@ -48,6 +48,8 @@ struct tail {
 	uint8_t bytes[];
 };
 const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid);
+// Drain thread: what tails_find gave is done with; a queue that is empty then needs no further memory.
+void tails_done(struct tails *tails);
 // Drain thread: where a thread's stack begins; 0: what was thought is wrong.
 void tails_top(struct tails *tails, int32_t tid, uint64_t top);
 

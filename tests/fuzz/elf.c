@@ -45,7 +45,7 @@ static void look_at_cfi(struct image *image)
 	unwind_image_new(&cfi, image, true, NULL);
 	for (size_t t = 0; t < cfi->table_count; t++) {
 		for (size_t i = 0; i < cfi->tables[t].fde_count && i < 200; i++) {
-			uint64_t vaddr = cfi->base + cfi->tables[t].fdes[i].start;
+			uint64_t vaddr = cfi->base + rule_table_ref(&cfi->tables[t], i).start;
 			struct cfi_row row;
 			struct cfi_fde fde;
 			const struct cfi_section *section;

@@ -171,7 +171,7 @@ static void compare_image(const char *path, unsigned every)
 	for (size_t t = 0; t < image->table_count && cfi != NULL; t++) {
 		for (size_t i = 0; i < image->tables[t].fde_count; i += every) {
 			struct cfi_fde fde;
-			if (rule_index_fde(&image->tables[t], image->tables[t].fdes[i].offset, &fde) && fde.end > fde.start)
+			if (rule_index_fde(&image->tables[t], rule_table_ref(&image->tables[t], i).offset, &fde) && fde.end > fde.start)
 				compare_fde(image, cfi, &fde, &tally);
 		}
 	}
@@ -198,7 +198,9 @@ static void compare_scan(const char *path)
 	struct rule_table *table = &image->tables[image->table_count - 1];
 	ok(table->is_from_header, "%s: index from .eh_frame_hdr, %zu FDEs", path, table->fde_count);
 	size_t count = table->fde_count;
-	struct fde_ref *refs = mem_copy(table->fdes, count * sizeof(*refs));
+	struct fde_ref *refs = mem_zero(count, sizeof(*refs));
+	for (size_t i = 0; i < count; i++)
+		refs[i] = rule_table_ref(table, i);
 	rule_index_scan(image, table);
 	ok(table->fde_count == count && memcmp(refs, table->fdes, count * sizeof(*refs)) == 0, "a scan finds the same: %zu", table->fde_count);
 	free(refs);

@@ -189,6 +189,19 @@ static void lists(void)
 	ok(procfs_descendants(1, &ids) && holds(&ids, getpid()), "pid 1 has us below it");
 	ok(procfs_status(child, &status) && status.pid == child && status.tgid == child && status.parent_pid == getpid() && status.threads == 1 &&
 	   status.euid == geteuid() && status.ns_pid > 0 && !status.is_kernel_thread && strcmp(status.comm, "procfs") == 0, "its status: %s", status.comm);
+	enum { MANY = 110 }; // too many to be found from child to child
+	pid_t many[MANY];
+	for (int i = 0; i < MANY; i++)
+		if ((many[i] = fork()) == 0)
+			for (;;)
+				pause();
+	ok(procfs_descendants(getpid(), &ids) && ids.ids.count == MANY + 2 && holds(&ids, grandchild) && holds(&ids, many[0]) && holds(&ids, many[MANY - 1]),
+	   "%d more children: %zu below us", MANY, ids.ids.count);
+	for (int i = 0; i < MANY; i++) {
+		kill(many[i], SIGKILL);
+		waitpid(many[i], NULL, 0);
+	}
+	ok(procfs_descendants(getpid(), &ids) && ids.ids.count == 2, "without them: %zu", ids.ids.count);
 	kill(grandchild, SIGKILL);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);

@@ -44,7 +44,7 @@ static unsigned long differing(struct unwind_image *image, struct unwind_image *
 	*asked = 0;
 	for (size_t i = 0; i < table->fde_count; i++) {
 		for (uint64_t into = 0; into < 48; into++) {
-			uint64_t vaddr = wanted->base + table->fdes[i].start + into;
+			uint64_t vaddr = wanted->base + rule_table_ref(table, i).start + into;
 			struct unwind_rule a = rule_table_find(wanted, vaddr, &counters), b = rule_table_find(image, vaddr, &counters);
 			bad += memcmp(&a, &b, sizeof(a)) != 0;
 			++*asked;
@@ -167,7 +167,7 @@ static void *in_thread(void *arg)
 		unwind_image_new(&mine, shared, true, NULL);
 		struct rule_table *table = &mine->tables[mine->table_count - 1];
 		for (size_t f = 0; f < table->fde_count; f += 37)
-			*found += rule_table_find(mine, mine->base + table->fdes[f].start, &counters).kind != RULE_NONE;
+			*found += rule_table_find(mine, mine->base + rule_table_ref(table, f).start, &counters).kind != RULE_NONE;
 		unwind_image_free(mine);
 		if (image_open_path(&other, "/proc/self/exe", NULL))
 			image_release(other);
@@ -210,7 +210,7 @@ static void test_rows(const char *path)
 	struct rule_table *table = &image->tables[image->table_count - 1];
 	for (size_t i = 0; i < table->fde_count && i < 4000; i++)
 		for (uint64_t into = 0; into < 64; into++) {
-			uint64_t vaddr = image->base + table->fdes[i].start + into;
+			uint64_t vaddr = image->base + rule_table_ref(table, i).start + into;
 			const struct cfi_section *section;
 			struct cfi_row row;
 			struct cfi_fde fde;
