@@ -150,6 +150,17 @@ static bool read_table(struct elf_symbols *out, const struct symbol_module *modu
 	return false;
 }
 
+static struct image *open_mini(const struct image *image, struct damages *damages)
+{
+	struct err err = { 0 };
+	struct image *mini = image_open_mini_debug(image, &err);
+	if (mini != NULL && mini->damage != NULL)
+		err_set(&err, STATUS_INPUT, "%s (in section .gnu_debugdata)", mini->damage);
+	if (err.status != STATUS_OK)
+		damages_note(damages, image->path, NULL, 2, err.text);
+	return mini;
+}
+
 bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **result)
 {
 	struct elf_symbols *out = NEW(struct elf_symbols);
@@ -159,7 +170,7 @@ bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **r
 		buf_clear(&out->storage[SPACE_SYMTAB]);
 		good = read_table(out, module, module->image, SHT_SYMTAB, SPACE_SYMTAB, 0);
 	}
-	if (!good && (out->mini = mini_debug_open(module->image, module->options->damages)) != NULL) {
+	if (!good && (out->mini = open_mini(module->image, module->options->damages)) != NULL) {
 		buf_clear(&out->storage[SPACE_SYMTAB]);
 		good = read_table(out, module, out->mini, SHT_SYMTAB, SPACE_SYMTAB, 0);
 	}

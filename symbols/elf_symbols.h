@@ -29,7 +29,4 @@ struct plt *plt_new(const struct image *image);
 bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out);
 void plt_free(struct plt *plt);
 
-// The ELF image that .gnu_debugdata holds, xz-compressed (at most 64 MiB); a reference, or NULL.
-struct image *mini_debug_open(const struct image *image, struct damages *damages);
-
 #endif

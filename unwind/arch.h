@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UNWIND_REGISTERS = 33 }; // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33)
+// DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33, and VG, which has a place of its own).
+enum { UNWIND_REGISTERS = 34, UNWIND_VG = 33 };
 enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_JUMP_BYTES = 64 };
 
 // Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
@@ -25,6 +26,7 @@ struct unwind_arch {
 	uint8_t dwarf_to_perf[UNWIND_REGISTERS]; // 0xff: not delivered
 	uint64_t callee_saved;  // DWARF registers that keep their value where no rule speaks of them, a bit each
 	uint64_t ra_mask;       // bits of a return address that count (PAC stripped)
+	bool signs_addresses;   // a signature may stand in bits of return addresses that `ra_mask` keeps, where addresses have fewer
 	uint64_t addr_end;      // first address that user space cannot have
 	// The frame pointer points at {caller's frame pointer, return address}, and the caller's sp is right above them (x86). Where it
 	// is not (aarch64 puts the pair at the frame's low end), sp is unknown after such a step.
@@ -47,6 +49,17 @@ struct unwind_arch {
 	struct unwind_sigframe sigframe;
 };
 extern const struct unwind_arch *const unwind_archs[]; // NULL-terminated, generated
+
+// Where the evaluator keeps a DWARF register; UNWIND_REGISTERS or more: nowhere. AArch64's VG, how many 64-bit parts a scalable vector has, is 46 (AADWARF64);
+// frames that save such vectors lie that many times further apart.
+static inline uint64_t unwind_register(uint16_t machine, uint64_t number)
+{
+	enum { AARCH64 = 183, DWARF_VG = 46 }; // EM_AARCH64
+
+	if (__builtin_expect(number < UNWIND_VG || machine != AARCH64, 1))
+		return number;
+	return number == DWARF_VG ? UNWIND_VG : UNWIND_REGISTERS;
+}
 
 // NULL: no table for this machine.
 const struct unwind_arch *unwind_arch_for(uint16_t machine);

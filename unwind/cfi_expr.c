@@ -237,7 +237,7 @@ static void step(struct evaluator *e, uint8_t op)
 	} else if (op >= OP_BREG0 && op <= OP_BREG31) {
 		push_register(e, (uint64_t)(op - OP_BREG0));
 	} else if (op == OP_BREGX) {
-		push_register(e, bytes_uleb(&e->ops));
+		push_register(e, unwind_register(e->view->machine, bytes_uleb(&e->ops)));
 	} else if (op == OP_DEREF) {
 		dereference(e, e->view->word_bytes);
 	} else if (op == OP_DEREF_SIZE) {

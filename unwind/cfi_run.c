@@ -32,6 +32,7 @@ struct machine {
 
 static void set(struct machine *m, uint64_t reg, enum cfi_reg_kind kind, int64_t value)
 {
+	reg = unwind_register(m->section->machine, reg);
 	if (reg < UNWIND_REGISTERS) // others (vector registers) are not kept
 		m->row.regs[reg] = (struct cfi_reg){ .kind = (uint8_t)kind, .value = value };
 }
@@ -50,6 +51,7 @@ static bool restore(struct machine *m, uint64_t reg)
 {
 	if (m->initial == NULL)
 		return false; // inside the CIE there is nothing to restore
+	reg = unwind_register(m->section->machine, reg);
 	if (reg < UNWIND_REGISTERS)
 		m->row.regs[reg] = m->initial->regs[reg];
 	return true;
@@ -151,9 +153,9 @@ static bool step_location(struct machine *m, uint8_t op, struct bytes *in, bool 
 
 static bool step_register(struct machine *m, uint8_t op, struct bytes *in)
 {
-	uint64_t reg = bytes_uleb(in);
+	uint64_t reg = bytes_uleb(in), place = unwind_register(m->section->machine, reg);
 	struct cfi_reg ignored;
-	struct cfi_reg *to = reg < UNWIND_REGISTERS ? &m->row.regs[reg] : &ignored;
+	struct cfi_reg *to = place < UNWIND_REGISTERS ? &m->row.regs[place] : &ignored;
 
 	switch (op) {
 	case CFA_OFFSET_EXTENDED:

@@ -14,7 +14,7 @@ enum {
 static bool is_code(struct walk *walk, uint64_t addr, const struct unwind_map **map)
 {
 	*map = walk_map(walk, addr);
-	return (*map)->end > (*map)->start && ((*map)->image != NULL || (*map)->missing != UNWIND_NO_MAPPING);
+	return map_is_code(*map);
 }
 
 // What the code before a supposed return address says about it, from the worst to the best.
@@ -41,7 +41,7 @@ static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 	struct bytes code;
 	int64_t distance;
 
-	ra &= walk->arch->ra_mask;
+	ra = walk_code_address(walk, ra);
 	if (ra < UNWIND_CALL_BYTES || ra >= walk->arch->addr_end || !is_code(walk, ra - 1, &map))
 		return NO_CALL;
 	if (map->image == NULL || !code_at(map, ra, 2, UNWIND_CALL_BYTES, true, &code))
@@ -120,6 +120,22 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
 		is_at_sp = i == 0 && ra == at->fp && at->fp > at->sp;
 	}
 	return best;
+}
+
+bool walk_from_nowhere(struct walk *walk, struct cursor *at)
+{
+	struct candidate found = { .ra = at->lr, .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };
+
+	if (walk->arch->perf_lr == 0xff) {
+		found.sp += walk->arch->word_bytes;
+		if (!stack_word(&walk->view, at->sp, &found.ra))
+			return false;
+	}
+	found.trust = found.ra != at->pc ? trust_in(walk, found.ra, at->pc) : NO_CALL;
+	if (found.trust == NO_CALL || found.trust == ELSEWHERE)
+		return false;
+	take(walk, at, &found);
+	return true;
 }
 
 bool walk_frame_pointer(struct walk *walk, struct cursor *at)

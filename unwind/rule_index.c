@@ -7,6 +7,7 @@
 #include "unwind/rule_table.h"
 
 enum { HDR_VERSION = 1, HDR_TABLE_DATAREL_SDATA4 = 0x3b, HDR_OMIT = 0xff }; // LSB 5.0 Core, 10.6.2
+enum { SPARSE_BYTES = 4096 };
 enum { MAX_INFLATED_BYTES = 256 << 20 }; // of a compressed .debug_frame: 32 bytes for each of 8 million functions
 
 bool rule_index_fde(struct rule_table *table, size_t offset, struct cfi_fde *fde)
@@ -267,6 +268,34 @@ static bool find_debug_frame(const struct image *image, struct rule_table *table
 	return true;
 }
 
+// Whether the CFI found so far may be that of a few functions only, as that of PLTs and start files: less than one FDE for a page of code.
+static bool is_sparse(const struct unwind_image *image)
+{
+	uint64_t code_bytes = 0, fdes = 0;
+
+	for (size_t i = 0; i < image->image->segment_count; i++)
+		code_bytes += (image->image->segments[i].flags & PF_X) != 0 ? image->image->segments[i].mem_size : 0;
+	for (size_t i = 0; i < image->table_count; i++)
+		fdes += image->tables[i].fde_count;
+	return fdes <= code_bytes / SPARSE_BYTES;
+}
+
+// Android's compiled Java code and its 32-bit libraries keep .debug_frame in .gnu_debugdata. To unpack that takes milliseconds, and Fedora's, in every
+// file, holds none: so only where it must be.
+static void add_mini(struct unwind_image *image)
+{
+	struct rule_table *table = &image->tables[image->table_count];
+	struct err err = { 0 };
+	struct image *mini = is_sparse(image) ? image_open_mini_debug(image->image, &err) : NULL;
+
+	if (mini != NULL && find_debug_frame(mini, table)) {
+		rule_index_scan(image, table);
+		image->table_count++;
+		image->mini = image_retain(mini);
+	}
+	image_release(mini);
+}
+
 void rule_index_build(struct unwind_image *image, bool populate)
 {
 	const struct image *elf = image->image;
@@ -285,4 +314,5 @@ void rule_index_build(struct unwind_image *image, bool populate)
 		if (!has_header || !index_from_header(image, table, &header))
 			rule_index_scan(image, table);
 	}
+	add_mini(image);
 }

@@ -400,13 +400,14 @@ void unwind_image_free(struct unwind_image *image)
 		buf_release(&image->tables[i].storage);
 	}
 	vec_release(&image->stops);
+	image_release(image->mini);
 	image_release(image->image);
 	free(image);
 }
 
 size_t unwind_image_bytes(const struct unwind_image *image)
 {
-	size_t bytes = sizeof(*image) + image->stops.capacity * sizeof(struct rule_stop);
+	size_t bytes = sizeof(*image) + image->stops.capacity * sizeof(struct rule_stop) + (image->mini != NULL ? image->mini->size : 0);
 
 	for (size_t i = 0; i < image->table_count; i++) {
 		const struct rule_table *table = &image->tables[i];

@@ -186,7 +186,7 @@ static bool arrive(struct walk *walk, struct cursor *at, const struct register_s
 	uint64_t sp = at->sp;
 
 	*end = ra == 0 ? UNWIND_ROOT : UNWIND_BAD_RA;
-	if (ra == 0 || ra >= walk->arch->addr_end)
+	if ((ra == 0 && !is_signal) || ra >= walk->arch->addr_end) // a signal interrupts what was called by a null pointer, too
 		return false;
 	if (!register_get(to, walk->arch->dwarf_sp, &sp) || sp < at->sp || (sp == at->sp && at->kind == FRAME_RETURN)) {
 		*end = UNWIND_NO_PROGRESS;
@@ -214,7 +214,8 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
 
 	*end = UNWIND_NO_CFI;
-	if (!rule_table_row(map->image, lookup - map->bias, &row, &fde, &s.section))
+	if (!rule_table_row(map->image, lookup - map->bias, &row, &fde, &s.section) &&
+	    (lookup == at->pc || !rule_table_row(map->image, at->pc - map->bias, &row, &fde, &s.section))) // a trampoline: see walk.c
 		return false;
 	cursor_registers(walk, at, frame);
 	bool good = full_step(&s, &row, &fde.cie, &to, &ra);

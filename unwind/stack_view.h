@@ -14,6 +14,7 @@ struct stack_view {
 	uint64_t size;
 	uint64_t top;      // end of the thread's stack, 0: not known
 	uint64_t addr_end; // no address of user space from here on
+	uint16_t machine;  // EM_*: what its registers' numbers mean
 	uint8_t word_bytes;
 	unwind_read_fn *read; // what is not in the copy; NULL: nothing
 	void *read_context;

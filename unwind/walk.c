@@ -48,7 +48,7 @@ static struct known_map known_map_of(const struct unwind_map *map, uint64_t gene
 	uint64_t origin = map->bias + map->image->base, addr_end = map->image->arch != NULL ? map->image->arch->addr_end : 1;
 	// The image's serial number, and the distance from its base moved by some of it: images do not all begin in the same sets.
 	known.to_key = ((uint64_t)map->image->serial << 33) + (uint64_t)map->image->serial * 0x9e37 % (1u << 31) - origin;
-	if (map->start < origin || map->start - origin > UINT32_MAX || map->start >= addr_end - 1)
+	if (map->start - origin > UINT32_MAX || map->start >= addr_end - 1) // the origin may lie below 0: i386's vdso was linked at the top
 		return known;
 	// Beyond 4 GiB from the image's base a rule's 32-bit offset could reach nothing.
 	known.size = size < UINT32_MAX - (map->start - origin) ? size : UINT32_MAX - (map->start - origin);
@@ -123,8 +123,14 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	}
 	uint64_t fde_end;
 	struct unwind_rule rule = rule_table_find_to(image, vaddr, &walk->unwinder->counters, &fde_end);
-	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0 && vaddr + 1 >= fde_end && is_trampoline(walk, map, vaddr + 1))
-		return signal_rule(walk->arch);
+	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0 && vaddr + 1 >= fde_end) {
+		if (is_trampoline(walk, map, vaddr + 1))
+			return signal_rule(walk->arch);
+		// Not everybody lets a trampoline's FDE begin a byte before it, as a look-up by return address needs.
+		struct unwind_rule exact = rule_table_find(image, vaddr + 1, &walk->unwinder->counters);
+		if ((exact.kind & RULE_SIGNAL) != 0)
+			return exact;
+	}
 	if (kind == FRAME_LEAF && (rule.kind == RULE_NONE || image->stops.count > 0) &&
 	    (is_trampoline(walk, map, vaddr - 9) || is_trampoline(walk, map, vaddr - 8) || is_trampoline(walk, map, vaddr - 7)))
 		return signal_rule(walk->arch);
@@ -158,7 +164,7 @@ static inline bool arrive(const struct unwind_arch *arch, struct cursor *at, str
 	bool is_signal = (rule.kind & RULE_SIGNAL) != 0;
 
 	ra &= arch->ra_mask;
-	if (__builtin_expect(ra == 0, 0)) {
+	if (__builtin_expect(ra == 0, 0) && !is_signal) { // a signal interrupts what was called by a null pointer, too
 		*end = UNWIND_ROOT;
 		return false;
 	}
@@ -241,17 +247,45 @@ static bool uncommon_step(struct walk *walk, struct cursor *at, struct unwind_ru
 	return true;
 }
 
+uint64_t walk_code_address(struct walk *walk, uint64_t addr)
+{
+	static const uint8_t narrower[] = { 47, 42, 39, 36 }; // Documentation/arch/arm64/memory.rst: what user space has, by page size and levels
+
+	addr &= walk->arch->ra_mask;
+	if (!walk->arch->signs_addresses || addr >> narrower[sizeof(narrower) - 1] == 0 || map_is_code(walk_map(walk, addr)))
+		return addr;
+	for (size_t i = 0; i < sizeof(narrower); i++) {
+		uint64_t part = addr & (((uint64_t)1 << narrower[i]) - 1);
+		if (part != addr && part != 0 && map_is_code(walk_map(walk, part)))
+			return part;
+	}
+	return addr;
+}
+
+// What is mapped where the cursor stands has no image, or nothing is mapped there.
+static bool step_outside(struct walk *walk, struct cursor *at, struct unwind_map code, enum unwind_end *end)
+{
+	*end = code.end > code.start ? code.missing : UNWIND_NO_MAPPING;
+	if (*end == UNWIND_NO_CFI)
+		return walk_without_cfi(walk, &code, at, end);
+	if (*end != UNWIND_NO_MAPPING)
+		return false;
+	uint64_t pc = walk_code_address(walk, at->pc);
+	if (pc != at->pc) {
+		at->pc = at->lr = walk->out->frames[walk->out->count - 1].addr = pc;
+		return walk_step(walk, at, end);
+	}
+	return at->kind != FRAME_RETURN && walk_from_nowhere(walk, at);
+}
+
 bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end)
 {
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
 
 	if (__builtin_expect(!map_holds(&walk->active->map, lookup), 0)) {
 		const struct known_map *known = known_map(walk, lookup);
-		if (known->map.image == NULL) {
-			struct unwind_map code = known->map; // asking about other addresses may take its place
-			*end = code.end > code.start ? code.missing : UNWIND_NO_MAPPING;
-			return *end == UNWIND_NO_CFI && walk_without_cfi(walk, &code, at, end);
-		}
+		if (known->map.image == NULL)
+			return step_outside(walk, at, known->map, end);
 		*walk->active = *known;
 	}
 	const struct unwind_map *map = &walk->active->map;
@@ -329,7 +363,8 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	walk->registers.known = 0;
 	walk->view = (struct stack_view){
 		.bytes = input->stack, .start = at->sp, .size = input->stack_size, .top = input->stack_top,
-		.addr_end = walk->arch->addr_end, .word_bytes = walk->arch->word_bytes, .read = input->read, .read_context = input->read_context,
+		.addr_end = walk->arch->addr_end, .machine = walk->arch->machine, .word_bytes = walk->arch->word_bytes,
+		.read = input->read, .read_context = input->read_context,
 	};
 	// The kernel copies what is mapped above a thread's stack too; it is not the thread's.
 	if (input->stack_top > at->sp && input->stack_top - at->sp < walk->view.size)

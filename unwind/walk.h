@@ -74,6 +74,12 @@ static inline bool map_holds(const struct unwind_map *map, uint64_t addr)
 	return addr >= map->start && addr < map->end;
 }
 
+// Whether code is mapped there, known or not.
+static inline bool map_is_code(const struct unwind_map *map)
+{
+	return map->end > map->start && (map->image != NULL || map->missing != UNWIND_NO_MAPPING);
+}
+
 // Mappings are large: the hash takes 64 KiB as one. Generations do not push each other out: samples of several processes come mixed.
 static inline struct known_map *recent_set(struct unwinder *unwinder, uint64_t generation, uint64_t addr)
 {
@@ -138,6 +144,9 @@ bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end);
 
 // The mapping at an address, from the unwinder's memory or the caller's callback. Valid until the next call.
 const struct unwind_map *walk_map(struct walk *walk, uint64_t addr);
+// A return address without its signature. Where that begins depends on how many bits the process's addresses have, which nothing tells: if no code is
+// mapped at the address with as many as there may be, fewer are taken.
+uint64_t walk_code_address(struct walk *walk, uint64_t addr);
 // The register's value in the sample; false: not delivered.
 bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out);
 
@@ -146,6 +155,8 @@ bool walk_sampled_register(const struct unwind_input *input, unsigned perf_regis
 bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
 // fp.c: where there is no CFI.
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
+// fp.c: code called an address where none is, so that the return address is where the call put it. It must stand behind a call that may have done that.
+bool walk_from_nowhere(struct walk *walk, struct cursor *at);
 // fp.c: the frame pointer's pair alone.
 bool walk_frame_pointer(struct walk *walk, struct cursor *at);
 

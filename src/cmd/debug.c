@@ -77,8 +77,8 @@ const struct command command_debug = {
 	               "Status 1 when a cell differs by more than the tolerance.\n"
 	               "unwind: unwinds the stack copies of a recording (perf's, or --unwind post) with our unwinder and with libunwind: how often they "
 	               "agree, an example of each kind of difference, time per frame, why stacks end.\n"
-	               "snapshot: unwinds from registers (regs.txt), memory (stack*.data: its address in 8 bytes, then the bytes) and the files that "
-	               "maps.txt names, all in DIR. Addresses count from the file's own; those of callers are moved back into the call.\n"
+	               "snapshot: unwinds from registers (regs.txt), memory (stack*.data and other *.data: its address in 8 bytes, then the bytes) and "
+	               "the files that maps.txt names, in DIR or, as ../NAME, beside it. Addresses count from the file's own; those of callers are moved back into the call.\n"
 	               "core: unwinds each thread of a core file of the program EXE; files that it had mapped are used where their build IDs are those "
 	               "in the core. Addresses are as they stood in memory, not moved back.",
 	.options = options,

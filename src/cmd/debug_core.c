@@ -13,14 +13,9 @@
 
 enum { MAX_VDSO_BYTES = 1 << 20, PAGE_BYTES = 4096 };
 
-static bool read_word(void *context, uint64_t addr, unsigned bytes, uint64_t *out)
+static bool memory_at(void *context, uint64_t addr, struct bytes *out)
 {
-	struct bytes at;
-
-	if (!core_memory(context, addr, &at))
-		return false;
-	*out = bytes == 8 ? bytes_u64(&at) : bytes_u32(&at);
-	return !at.bad;
+	return core_memory(context, addr, out);
 }
 
 static void add_segments(struct scene *scene, struct image *image, uint64_t bias)
@@ -165,9 +160,10 @@ int debug_core(const char *core_path, const char *program_path)
 	            image_open_path(&program, program_path, &err) && add_program(&scene, core, program, &err);
 	if (good) {
 		scene.machine = core_image->machine;
-		scene.read = read_word;
-		scene.read_context = core;
+		scene.memory = memory_at;
+		scene.memory_context = core;
 		add_maps(&scene, core);
+		scene_find_jit(&scene);
 		buf_printf(&out, "PID %" PRIu32 " - core\n", core->pid);
 		for (size_t i = 0; i < core->threads.count; i++)
 			put_thread(&scene, core, &core->threads.data[i], &out);

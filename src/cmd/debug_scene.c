@@ -1,6 +1,9 @@
 #include "cmd/debug_scene.h"
 
+#include <elf.h>
 #include <stdlib.h>
+
+#include "unwind/arch.h"
 
 void scene_init(struct scene *scene, bool demangle)
 {
@@ -19,6 +22,7 @@ void scene_release(struct scene *scene)
 		image_release(scene->files.data[i]);
 	}
 	vec_release(&scene->maps);
+	vec_release(&scene->jit);
 	vec_release(&scene->images);
 	vec_release(&scene->files);
 	symbolizer_free(scene->symbolizer);
@@ -31,23 +35,27 @@ struct scene_map *scene_add(struct scene *scene, uint64_t start, uint64_t end, u
 	struct scene_map *map = vec_add(&scene->maps);
 
 	*map = (struct scene_map){ .start = start, .end = end, .pgoff = pgoff, .name = mem_string(name) };
+	map->file_start = pgoff;
 	map->at = (struct unwind_map){ .start = start, .end = end, .missing = missing };
 	return map;
 }
 
+static struct unwind_image *cfi_of(struct scene *scene, struct image *image)
+{
+	struct unwind_image *made;
+
+	for (size_t i = 0; i < scene->files.count; i++)
+		if (scene->files.data[i] == image)
+			return scene->images.data[i];
+	unwind_image_new(&made, image, false, NULL);
+	vec_push(&scene->files, image_retain(image));
+	vec_push(&scene->images, made);
+	return made;
+}
+
 void scene_set_image(struct scene *scene, struct scene_map *map, struct image *image, uint64_t bias)
 {
-	size_t i = 0;
-
-	while (i < scene->files.count && scene->files.data[i] != image)
-		i++;
-	if (i == scene->files.count) {
-		struct unwind_image *made;
-		unwind_image_new(&made, image, false, NULL);
-		vec_push(&scene->files, image_retain(image));
-		vec_push(&scene->images, made);
-	}
-	map->at.image = scene->images.data[i];
+	map->at.image = cfi_of(scene, image);
 	map->at.bias = bias;
 }
 
@@ -59,11 +67,33 @@ const struct scene_map *scene_find(const struct scene *scene, uint64_t addr)
 	return NULL;
 }
 
+static const struct scene_jit *find_jit(const struct scene *scene, uint64_t addr)
+{
+	for (size_t i = 0; i < scene->jit.count; i++)
+		if (addr >= scene->jit.data[i].start && addr < scene->jit.data[i].end)
+			return &scene->jit.data[i];
+	return NULL;
+}
+
 static struct unwind_map map_at(void *context, uint64_t addr)
 {
 	const struct scene_map *map = scene_find(context, addr);
+	const struct scene_jit *jit = map != NULL && map->at.image == NULL ? find_jit(context, addr) : NULL;
 
+	if (jit != NULL)
+		return (struct unwind_map){ .start = jit->start, .end = jit->end, .image = jit->image };
 	return map != NULL ? map->at : (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+}
+
+static bool read_word(void *context, uint64_t addr, unsigned bytes, uint64_t *out)
+{
+	const struct scene *scene = context;
+	struct bytes at;
+
+	if (!scene->memory(scene->memory_context, addr, &at))
+		return false;
+	*out = bytes == 8 ? bytes_u64(&at) : bytes_u32(&at);
+	return !at.bad;
 }
 
 struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers registers, struct bytes stack)
@@ -71,7 +101,7 @@ struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers reg
 	struct unwind_stack out = { .frames = scene->frames, .capacity = UNWIND_MAX_FRAMES };
 	const struct unwind_input input = {
 		.machine = scene->machine, .regs = registers.values, .regs_mask = registers.mask, .stack = stack.at, .stack_size = bytes_left(&stack),
-		.generation = 1, .map = map_at, .map_context = scene, .read = scene->read, .read_context = scene->read_context,
+		.generation = 1, .map = map_at, .map_context = scene, .read = read_word, .read_context = scene,
 	};
 
 	unwind_stack(scene->unwinder, &input, &out);
@@ -80,17 +110,17 @@ struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers reg
 
 const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uint64_t *offset)
 {
-	const struct scene_map *map = scene_find(scene, addr);
+	struct unwind_map map = map_at(scene, addr);
 	uint64_t file_offset;
 	size_t i = 0;
 
 	*offset = 0;
-	if (map == NULL || map->at.image == NULL)
+	if (map.image == NULL)
 		return NULL;
-	while (scene->images.data[i] != map->at.image)
+	while (scene->images.data[i] != map.image)
 		i++;
 	struct image *image = scene->files.data[i];
-	if (!image_vaddr_to_offset(image, addr - map->at.bias, &file_offset))
+	if (!image_vaddr_to_offset(image, addr - map.bias, &file_offset))
 		return NULL;
 	const struct symbol_image description = { .kind = SYMBOL_IMAGE_FILE, .path = image->path, .build_id = image->build_id, .image = image, .map_fd = -1 };
 	const struct symbol_result *result = symbolizer_lookup(scene->symbolizer, symbolizer_image(scene->symbolizer, &description), file_offset);
@@ -98,4 +128,75 @@ const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uin
 		return NULL;
 	*offset = file_offset - result->symbol_start;
 	return result;
+}
+
+// ---------------------------------------------------------------- code made at run time
+
+enum { MAX_JIT_ENTRIES = 1 << 16, MAX_JIT_BYTES = 16 << 20 };
+
+static bool word_at(struct scene *scene, uint64_t addr, uint64_t *out)
+{
+	return read_word(scene, addr, unwind_arch_for(scene->machine)->word_bytes, out);
+}
+
+static void add_jit_image(struct scene *scene, uint64_t addr, uint64_t size)
+{
+	struct bytes at;
+	struct image *image;
+
+	if (size > MAX_JIT_BYTES || !scene->memory(scene->memory_context, addr, &at) || size > bytes_left(&at) ||
+	    !image_open_bytes(&image, at.at, (size_t)size, false, "[jit]", NULL))
+		return;
+	struct unwind_image *cfi = cfi_of(scene, image);
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		if ((s->flags & PF_X) != 0)
+			vec_push(&scene->jit, (struct scene_jit){ s->vaddr, s->vaddr + s->mem_size, cfi });
+	}
+	image_release(image);
+}
+
+// struct jit_code_entry: next, previous, the image's address, its size in 64 bits (which i386 aligns to 4 only).
+static void walk_jit_entries(struct scene *scene, uint64_t entry)
+{
+	uint64_t word = unwind_arch_for(scene->machine)->word_bytes, addr, low, high = 0;
+
+	for (unsigned i = 0; entry != 0 && i < MAX_JIT_ENTRIES; i++) {
+		if (!word_at(scene, entry + 2 * word, &addr) || !word_at(scene, entry + 3 * word, &low) ||
+		    (word == 4 && !word_at(scene, entry + 4 * word, &high)))
+			return;
+		add_jit_image(scene, addr, high << 32 | low);
+		if (!word_at(scene, entry, &entry))
+			return;
+	}
+}
+
+static bool find_descriptor(const struct image *image, uint64_t *vaddr)
+{
+	static const char name[] = "__jit_debug_descriptor";
+	struct err err = { 0 };
+
+	if (image_find_symbol(image, name, vaddr))
+		return true;
+	struct image *mini = image_open_mini_debug(image, &err);
+	bool found = mini != NULL && image_find_symbol(mini, name, vaddr);
+	image_release(mini);
+	return found;
+}
+
+// struct jit_descriptor: version and action of 32 bits each, the entry that the action is about, the first entry.
+void scene_find_jit(struct scene *scene)
+{
+	const struct unwind_arch *arch = unwind_arch_for(scene->machine);
+	size_t count = scene->images.count; // those made here are not asked
+
+	for (size_t i = 0; i < count && arch != NULL; i++) {
+		uint64_t vaddr, entry;
+		size_t m = 0;
+		while (m < scene->maps.count && scene->maps.data[m].at.image != scene->images.data[i])
+			m++;
+		if (m < scene->maps.count && find_descriptor(scene->files.data[i], &vaddr) &&
+		    word_at(scene, vaddr + scene->maps.data[m].at.bias + 8 + arch->word_bytes, &entry))
+			walk_jit_entries(scene, entry);
+	}
 }

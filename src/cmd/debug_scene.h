@@ -9,19 +9,30 @@
 
 struct scene_map {
 	uint64_t start, end, pgoff;
+	uint64_t file_start; // where in its file the image begins; without an image, the mapping's own offset
 	char *name;
 	struct unwind_map at; // its image is the scene's
 };
 
+// What a range of code made at run time has been described by to debuggers.
+struct scene_jit {
+	uint64_t start, end;
+	struct unwind_image *image; // the scene's; its addresses are those of the code
+};
+
+// The bytes from an address on, as far as they stand in one piece. false: not there.
+typedef bool scene_memory_fn(void *context, uint64_t addr, struct bytes *out);
+
 struct scene {
 	uint16_t machine;
 	VEC(struct scene_map) maps; // where several hold an address, the first counts
+	VEC(struct scene_jit) jit; // asked where a mapping has no image
 	VEC(struct unwind_image *) images;
 	VEC(struct image *) files; // of `images`, by index
 	struct symbolizer *symbolizer;
 	struct unwinder *unwinder;
-	unwind_read_fn *read;
-	void *read_context;
+	scene_memory_fn *memory;
+	void *memory_context;
 	struct frame *frames; // UNWIND_MAX_FRAMES
 };
 
@@ -32,6 +43,10 @@ struct scene_map *scene_add(struct scene *scene, uint64_t start, uint64_t end, u
 // Gives a mapping its image (a reference is kept); the same file given twice has one table of rules.
 void scene_set_image(struct scene *scene, struct scene_map *map, struct image *image, uint64_t bias);
 const struct scene_map *scene_find(const struct scene *scene, uint64_t addr); // NULL: nothing is mapped there
+
+// The code that its program has told debuggers of (GDB's JIT interface): each piece is an image in memory, in a list that begins at
+// `__jit_debug_descriptor` of one of the scene's images.
+void scene_find_jit(struct scene *scene);
 
 struct scene_registers {
 	const uint64_t *values; // one per set bit

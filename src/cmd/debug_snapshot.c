@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/escape.h"
@@ -16,125 +15,16 @@
 #include "cmd/debug.h"
 #include "cmd/debug_scene.h"
 #include "proc/procfs.h"
-#include "proc/procfs_read.h"
 #include "unwind/arch.h"
 
-enum { MAX_PARTS = 64 };
-
-// ---------------------------------------------------------------- registers
-
-static bool number_behind(const char *name, char letter, unsigned most, unsigned *number)
-{
-	if (name[0] != letter || name[1] < '0' || name[1] > '9')
-		return false;
-	char *end;
-	unsigned long n = strtoul(name + 1, &end, 10);
-	*number = (unsigned)n;
-	return *end == '\0' && n <= most;
-}
-
-// The register's number; false: no such register there.
-static bool find_register(uint16_t machine, const char *name, unsigned *number)
-{
-	static const char x86[9][3] = { "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip" };
-	static const struct { const char *name; unsigned number; } arm[] = { { "lr", 30 }, { "sp", 31 }, { "pc", 32 } };
-
-	if (machine == EM_AARCH64) {
-		for (size_t i = 0; i < 3; i++)
-			if (strcmp(arm[i].name, name) == 0)
-				return (*number = arm[i].number), true;
-		return number_behind(name, 'x', 30, number);
-	}
-	if (machine == EM_X86_64 && number_behind(name, 'r', 15, number) && *number >= 8)
-		return (*number += 8), true;
-	if (name[0] == (machine == EM_X86_64 ? 'r' : 'e'))
-		for (unsigned i = 0; i < 9; i++)
-			if (strcmp(x86[i], name + 1) == 0)
-				return (*number = i), true;
-	return false;
-}
-
-// The machine that has a register of this name, and no other has; 0: several have, or none.
-static uint16_t machine_of(const char *name)
-{
-	unsigned number;
-
-	if (strcmp(name, "rip") == 0)
-		return EM_X86_64;
-	if (strcmp(name, "eip") == 0)
-		return EM_386;
-	if (number_behind(name, 'x', 30, &number))
-		return EM_AARCH64;
-	return number_behind(name, 'r', 7, &number) ? EM_ARM : 0;
-}
-
-static bool take_register(struct snapshot_registers *out, const char *name, const char *text, struct err *err)
-{
-	unsigned number;
-	char *end;
-
-	errno = 0;
-	uint64_t value = strtoull(text, &end, 16);
-	if (end == text || errno != 0 || end[strspn(end, " \t\r")] != '\0')
-		return err_set(err, STATUS_INPUT, "register %s: '%s', expected a hexadecimal number", name, text);
-	if (find_register(out->machine, name, &number)) { // others (flags, segments) are of no use here
-		out->by_number[number] = value;
-		out->mask |= (uint64_t)1 << number;
-	}
-	return true;
-}
-
-bool snapshot_parse_registers(char *text, struct snapshot_registers *out, struct err *err)
-{
-	VEC(char *) names = { 0 };
-	char *save = NULL;
-	bool good = true;
-
-	*out = (struct snapshot_registers){ 0 };
-	for (char *line = strtok_r(text, "\n", &save); good && line != NULL; line = strtok_r(NULL, "\n", &save)) {
-		line += strspn(line, " \t");
-		char *colon = strchr(line, ':');
-		if (*line == '\0' || *line == '\r')
-			continue;
-		if (colon == NULL)
-			good = err_set(err, STATUS_INPUT, "'%s', expected NAME: HEX", line);
-		else
-			*colon = '\0';
-		vec_push(&names, line);
-		uint16_t machine = machine_of(line);
-		out->machine = machine != 0 ? machine : out->machine;
-	}
-	if (good && (out->machine == EM_ARM || out->machine == 0))
-		good = err_set(err, STATUS_INPUT, "%s; expected those of x86-64 (rip), i386 (eip) or AArch64 (x0 to x30, pc)",
-		               out->machine == EM_ARM ? "registers of 32-bit ARM, which is not supported" : "registers of no machine that is known");
-	for (size_t i = 0; good && i < names.count; i++)
-		good = take_register(out, names.data[i], names.data[i] + strlen(names.data[i]) + 1, err);
-	struct unwind_regs wanted;
-	if (good && unwind_regs_for(out->machine, &wanted) && ((out->mask >> wanted.pc & 1) == 0 || (out->mask >> wanted.sp & 1) == 0))
-		good = err_set(err, STATUS_INPUT, "expected at least the program counter and the stack pointer");
-	vec_release(&names);
-	return good;
-}
+enum { MAX_ASCENTS = 3, MAX_PARTS = 4096, MAX_IMAGE_BYTES = 64 << 20 };
 
 // ---------------------------------------------------------------- memory and files
-
-bool snapshot_parse_map(char *line, struct snapshot_map *out)
-{
-	struct proc_mapping mapping;
-
-	if (!proc_mapping_parse(line, &mapping))
-		return false;
-	mapping.path[strcspn(mapping.path, "\r")] = '\0';
-	*out = (struct snapshot_map){ .start = mapping.start, .end = mapping.end, .pgoff = mapping.pgoff, .name = mapping.path,
-	                              .is_executable = (mapping.protection & PROT_EXEC) != 0 };
-	return true;
-}
 
 struct snapshot {
 	int folder;
 	struct scene scene;
-	struct buf parts[MAX_PARTS]; // stack*.data
-	size_t part_count;
+	VEC(struct buf) parts; // *.data
 };
 
 static uint64_t part_start(const struct buf *part)
@@ -145,36 +35,40 @@ static uint64_t part_start(const struct buf *part)
 }
 
 // What the parts hold from an address on.
-static struct bytes memory_at(const struct snapshot *s, uint64_t addr)
+static bool memory_at(void *context, uint64_t addr, struct bytes *out)
 {
-	for (size_t i = 0; i < s->part_count; i++) {
-		uint64_t into = addr - part_start(&s->parts[i]), size = s->parts[i].size - 8;
-		if (into < size)
-			return bytes_of(s->parts[i].data + 8 + into, size - into);
+	const struct snapshot *s = context;
+
+	for (size_t i = 0; i < s->parts.count; i++) {
+		uint64_t into = addr - part_start(&s->parts.data[i]), size = s->parts.data[i].size - 8;
+		if (into < size) {
+			*out = bytes_of(s->parts.data[i].data + 8 + into, size - into);
+			return true;
+		}
 	}
-	return (struct bytes){ 0 };
+	*out = (struct bytes){ 0 };
+	return false;
 }
 
-static bool read_word(void *context, uint64_t addr, unsigned bytes, uint64_t *out)
-{
-	struct bytes at = memory_at(context, addr);
-
-	*out = bytes == 8 ? bytes_u64(&at) : bytes_u32(&at);
-	return !at.bad;
-}
-
+// *.data: the stack's parts, and whatever else was kept of memory (images, what a JIT told debuggers).
 static bool read_part(struct snapshot *s, const char *name, struct err *err)
 {
 	size_t length = strlen(name);
+	struct buf part = { 0 };
 
-	if (strncmp(name, "stack", 5) != 0 || length < 10 || strcmp(name + length - 5, ".data") != 0)
+	if (length < 6 || strcmp(name + length - 5, ".data") != 0)
 		return true;
-	if (s->part_count == MAX_PARTS)
-		return err_set(err, STATUS_INPUT, "more than %d files stack*.data", MAX_PARTS);
-	struct buf *part = &s->parts[s->part_count++];
-	if (!debug_read_file(s->folder, name, part, err))
+	if (s->parts.count == MAX_PARTS)
+		return err_set(err, STATUS_INPUT, "more than %d files *.data", MAX_PARTS);
+	if (!debug_read_file(s->folder, name, &part, err))
 		return false;
-	return part->size >= 8 || err_set(err, STATUS_INPUT, "%s: %zu bytes, expected an address of 8 bytes and memory", name, part->size);
+	if (part.size < 8) {
+		err_set(err, STATUS_INPUT, "%s: %zu bytes, expected an address of 8 bytes and memory", name, part.size);
+		buf_release(&part);
+		return false;
+	}
+	vec_push(&s->parts, part);
+	return true;
 }
 
 static bool read_parts(struct snapshot *s, struct err *err)
@@ -191,28 +85,137 @@ static bool read_parts(struct snapshot *s, struct err *err)
 	for (struct dirent *entry; good && (entry = readdir(folder)) != NULL;)
 		good = read_part(s, entry->d_name, err);
 	closedir(folder);
-	return good && (s->part_count > 0 || err_set(err, STATUS_INPUT, "no stack*.data, expected one or more"));
+	if (good && s->parts.count == 0)
+		log_warn("no stack*.data: without memory there is no frame but the first");
+	return good;
+}
+
+// ---------------------------------------------------------------- files
+
+// A file of the folder; or, where the name begins with "..", of one that several snapshots share beside it. No link leads further out.
+static int open_named(struct snapshot *s, const char *name)
+{
+	int fd = procfs_open_below(s->folder, name), folder = -1;
+
+	for (unsigned i = 0; fd < 0 && i < MAX_ASCENTS && strncmp(name, "../", 3) == 0; i++) {
+		int parent = openat(folder >= 0 ? folder : s->folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (folder >= 0)
+			close(folder);
+		folder = parent;
+		name += 3;
+		if (folder < 0)
+			break;
+		if (strncmp(name, "../", 3) != 0)
+			fd = procfs_open_below(folder, name);
+	}
+	int error = errno;
+	if (folder >= 0)
+		close(folder);
+	errno = error;
+	return fd;
+}
+
+// The same image for each of its mappings, so that it has one table of rules.
+static struct image *known_image(struct snapshot *s, struct image *image)
+{
+	for (size_t i = 0; image != NULL && i < s->scene.files.count; i++) {
+		struct image *other = s->scene.files.data[i];
+		if (other->file_start == image->file_start && other->size == image->size && strcmp(other->path, image->path) == 0) {
+			image_release(image);
+			return image_retain(other);
+		}
+	}
+	return image;
+}
+
+// The mapping of the same file right before: the image's first page, where that is read-only.
+static const struct scene_map *map_before(const struct snapshot *s, size_t i)
+{
+	const struct scene_map *map = &s->scene.maps.data[i];
+
+	while (i-- > 0) {
+		const struct scene_map *before = &s->scene.maps.data[i];
+		if (before->name[0] != '\0')
+			return strcmp(before->name, map->name) == 0 && before->pgoff <= map->pgoff && before->end <= map->start ? before : NULL;
+	}
+	return NULL;
+}
+
+// The image that a mapping of the file is of; where its own offset does not lead there, from where the mapping before it begins.
+static bool open_mapped(struct snapshot *s, const struct scene_map *map, const struct scene_map *before, struct image **out, struct err *err)
+{
+	int fd = open_named(s, map->name);
+
+	if (fd < 0)
+		return err_errno(err, STATUS_INPUT, "%s", map->name);
+	bool good = image_open_fd_at(out, fd, map->pgoff, map->name, err);
+	if (!good && before != NULL) {
+		struct err ignored = { 0 };
+		good = image_open_fd_at(out, fd, before->pgoff, map->name, &ignored);
+	}
+	close(fd);
+	return good;
+}
+
+// The image as it stood in memory: its first page where the mapping, or the one before it, begins.
+static struct image *image_in_memory(struct snapshot *s, const struct scene_map *map, const struct scene_map *before, uint64_t *pgoff, uint64_t *bias)
+{
+	const struct scene_map *const firsts[] = { map, before };
+	struct image *image = NULL;
+	struct bytes part;
+
+	for (size_t i = 0; image == NULL && i < 2; i++) {
+		const struct scene_map *first = firsts[i];
+		if (first == NULL || !memory_at(s, first->start, &part) || map->end - first->start > MAX_IMAGE_BYTES)
+			continue;
+		size_t size = (size_t)(map->end - first->start);
+		uint8_t *bytes = mem_zero(size, 1); // what was not kept reads as zero
+		for (size_t at = 0; at < size; at += bytes_left(&part) < size - at ? bytes_left(&part) : size - at) {
+			if (!memory_at(s, first->start + at, &part))
+				break;
+			memcpy(bytes + at, part.at, bytes_left(&part) < size - at ? bytes_left(&part) : size - at);
+		}
+		if (image_open_bytes(&image, bytes, size, true, map->name, NULL) && !image_bias(image, first->start, map->end, 0, bias)) {
+			image_release(image);
+			image = NULL;
+		}
+		*pgoff = first->pgoff;
+		free(bytes);
+	}
+	return image;
 }
 
 // A file that is not there, or is no ELF file, costs the frames in it and no more.
-static struct image *open_file(struct snapshot *s, const char *name)
+static void find_image(struct snapshot *s, size_t i)
 {
-	struct err err = { 0 };
+	struct scene_map *map = &s->scene.maps.data[i];
+	const struct scene_map *before = map_before(s, i);
 	struct image *image = NULL;
+	struct err err = { 0 };
+	uint64_t start = 0, bias = 0;
+	bool good = open_mapped(s, map, before, &image, &err);
 
-	for (size_t i = 0; i < s->scene.files.count; i++)
-		if (strcmp(s->scene.files.data[i]->path, name) == 0)
-			return image_retain(s->scene.files.data[i]);
-	int fd = procfs_open_below(s->folder, name);
-	if (fd < 0)
-		err_errno(&err, STATUS_INPUT, "%s", name);
-	else
-		image_open_fd(&image, fd, name, &err);
-	if (image == NULL)
-		log_warn("%s", err.text);
-	if (fd >= 0)
-		close(fd);
-	return image;
+	if (good && image != NULL) {
+		image = known_image(s, image);
+		start = image->file_start;
+		good = map->pgoff >= start && image_bias(image, map->start, map->end, map->pgoff - start, &bias);
+	} else {
+		image = image_in_memory(s, map, before, &start, &bias);
+		good = image != NULL;
+		if (!good && map->name[0] != '[')
+			log_warn("%s", err.text);
+	}
+	if (good) {
+		scene_set_image(&s->scene, map, image, bias);
+		map->file_start = start;
+		const char *soname = start > 0 ? image_soname(image) : NULL;
+		if (soname != NULL) {
+			char *name = mem_printf("%s!%s", map->name, soname);
+			free(map->name);
+			map->name = name;
+		}
+	}
+	image_release(image);
 }
 
 static bool read_maps(struct snapshot *s, struct err *err)
@@ -234,44 +237,69 @@ static bool read_maps(struct snapshot *s, struct err *err)
 			break;
 		}
 		bool has_file = m.name[0] != '\0' && m.name[0] != '[';
-		struct scene_map *map = scene_add(&s->scene, m.start, m.end, m.pgoff, m.name,
-		                                  !m.is_executable ? UNWIND_NO_MAPPING : has_file ? UNWIND_NO_IMAGE : UNWIND_NO_CFI);
-		struct image *image = has_file && m.is_executable ? open_file(s, m.name) : NULL;
-		uint64_t bias;
-		if (image != NULL && image_bias(image, m.start, m.end, m.pgoff, &bias))
-			scene_set_image(&s->scene, map, image, bias);
-		image_release(image);
+		scene_add(&s->scene, m.start, m.end, m.pgoff, m.name, !m.is_executable ? UNWIND_NO_MAPPING : has_file ? UNWIND_NO_IMAGE : UNWIND_NO_CFI);
 	}
 	buf_release(&text);
+	// From the last on: the name of the mapping before is still the file's then.
+	for (size_t i = good ? s->scene.maps.count : 0; i-- > 0;)
+		if (s->scene.maps.data[i].at.missing != UNWIND_NO_MAPPING && s->scene.maps.data[i].name[0] != '\0')
+			find_image(s, i);
 	return good;
 }
 
 // ---------------------------------------------------------------- frames
 
-// How far a return address is moved back into its call.
-static uint64_t back_of(uint16_t machine)
+struct place { // what is printed of a frame
+	uint64_t addr;
+	const struct scene_map *map;
+	const struct symbol_result *symbol;
+	uint64_t offset; // from the symbol's start
+};
+
+// All frames but the first and a signal's trampoline are moved back into the call before their address. So is, by this format's custom, what a signal
+// interrupted; but its function is the one in which it stood.
+static struct place place_of(struct snapshot *s, const struct frame *frame)
 {
-	return machine == EM_AARCH64 ? 4 : 1;
+	const uint64_t back = s->scene.machine == EM_AARCH64 ? 4 : 1;
+	bool is_return = frame->kind == FRAME_RETURN && frame->addr >= back;
+	struct place place = { .addr = is_return ? frame->addr - back : frame->addr };
+
+	place.map = scene_find(&s->scene, place.addr);
+	if (place.map == NULL) { // a call into nowhere: nothing is known of it
+		place.addr = frame->addr;
+		return place;
+	}
+	place.symbol = scene_symbol(&s->scene, place.addr, &place.offset);
+	if (frame->via == VIA_SIGNAL && place.symbol != NULL && place.offset >= back) {
+		place.addr -= back;
+		place.offset -= back;
+	}
+	return place;
 }
 
 static void put_frame(struct snapshot *s, struct buf *out, size_t number, const struct frame *frame)
 {
-	uint64_t back = frame->kind == FRAME_RETURN ? back_of(s->scene.machine) : 0, addr = frame->addr >= back ? frame->addr - back : 0, offset;
-	const struct scene_map *map = scene_find(&s->scene, addr);
-	uint64_t pc = map == NULL ? addr : map->at.image != NULL ? addr - map->at.bias : addr - map->start + map->pgoff;
+	struct place place = place_of(s, frame);
+	const struct scene_map *map = place.map;
+	uint64_t pc = map == NULL ? place.addr : map->at.image != NULL ? place.addr - map->at.bias : place.addr - map->start;
 
-	buf_printf(out, "  #%02zu pc %0*" PRIx64, number, s->scene.machine == EM_386 ? 8 : 16, pc);
-	if (map != NULL && map->name[0] != '\0') {
+	buf_printf(out, "  #%02zu pc %0*" PRIx64, number, s->scene.machine == EM_386 ? 8 : 16, s->scene.machine == EM_386 ? (uint32_t)pc : pc);
+	if (map == NULL) {
+		buf_string(out, "  <unknown>");
+	} else if (map->name[0] == '\0') {
+		buf_printf(out, "  <anonymous:%" PRIx64 ">", map->start);
+	} else {
 		buf_string(out, "  ");
 		escape_terminal(out, map->name, strlen(map->name));
 	}
-	const struct symbol_result *symbol = scene_symbol(&s->scene, addr, &offset);
-	if (symbol != NULL) {
-		const char *name = symbol->frames[symbol->count - 1].name;
+	if (map != NULL && map->file_start > 0)
+		buf_printf(out, " (offset 0x%" PRIx64 ")", map->file_start);
+	if (place.symbol != NULL) {
+		const char *name = place.symbol->frames[place.symbol->count - 1].name;
 		buf_string(out, " (");
 		escape_terminal(out, name, strlen(name));
-		if (offset > 0)
-			buf_printf(out, "+%" PRIu64, offset);
+		if (place.offset > 0)
+			buf_printf(out, "+%" PRIu64, place.offset);
 		buf_byte(out, ')');
 	}
 	buf_byte(out, '\n');
@@ -290,21 +318,22 @@ static bool unwind(struct snapshot *s, struct buf *out, struct err *err)
 		good = snapshot_parse_registers(text.data, &registers, err) || err_context(err, "regs.txt");
 	}
 	buf_release(&text);
-	if (!good || !read_maps(s, err) || !read_parts(s, err))
+	if (!good || !read_parts(s, err) || !read_maps(s, err))
 		return false;
 	for (unsigned i = 0; i < 64; i++)
 		if ((registers.mask >> i & 1) != 0)
 			values[count++] = registers.by_number[i];
 	s->scene.machine = registers.machine;
-	s->scene.read = read_word;
-	s->scene.read_context = s;
+	s->scene.memory = memory_at;
+	s->scene.memory_context = s;
 	struct unwind_regs numbers = { 0 };
 	unwind_regs_for(registers.machine, &numbers);
 	// Without a byte at sp (a leaf that keeps all below it) the walk still begins: what it wants is asked for word by word.
 	static const uint8_t nothing[1];
-	struct bytes stack = memory_at(s, registers.by_number[numbers.sp]);
-	if (stack.at == NULL)
+	struct bytes stack;
+	if (!memory_at(s, registers.by_number[numbers.sp], &stack))
 		stack = bytes_of(nothing, sizeof(nothing));
+	scene_find_jit(&s->scene);
 	struct unwind_stack frames = scene_unwind(&s->scene, (struct scene_registers){ values, registers.mask }, stack);
 	for (size_t i = 0; i < frames.count; i++)
 		put_frame(s, out, i, &frames.frames[i]);
@@ -328,8 +357,9 @@ int debug_snapshot(const char *folder)
 		log_error("%s", err.text);
 	if (s->folder >= 0)
 		close(s->folder);
-	for (size_t i = 0; i < s->part_count; i++)
-		buf_release(&s->parts[i]);
+	for (size_t i = 0; i < s->parts.count; i++)
+		buf_release(&s->parts.data[i]);
+	vec_release(&s->parts);
 	scene_release(&s->scene);
 	free(s);
 	buf_release(&out);

@@ -52,7 +52,7 @@ bool record_save_images(const struct session *session, const char *folder, struc
 		struct sampled_code code = session_code(session, dsos.data[i]);
 		if (code.dso->kind == DSO_VDSO && code.image != NULL)
 			good = save(folder_fd, code.dso->path, "vdso", code.image, out, err);
-		else if (code.dso->kind == DSO_FILE && code.image != NULL && !code.image->is_heap)
+		else if (code.dso->kind == DSO_FILE && code.image != NULL && code.image->mapped != NULL)
 			good = save(folder_fd, code.dso->path, "elf", code.image, out, err);
 	}
 	vec_release(&dsos);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "elf/container.h"
 #include "elf/guard.h"
 
 #define MAX_IMAGE_BYTES ((uint64_t)16 << 30)
@@ -269,9 +270,32 @@ static bool read_segments(struct image *image, const struct header *h, bool from
 		} else if (p.type == PT_GNU_EH_FRAME) {
 			image->eh_frame_hdr_vaddr = p.vaddr;
 			image->eh_frame_hdr_size = p.mem_size;
+		} else if (p.type == PT_DYNAMIC) {
+			image->dynamic_vaddr = p.vaddr;
+			image->dynamic_size = p.file_size;
 		}
 	}
 	return true;
+}
+
+// An image made in memory for a debugger (GDB's JIT interface) has no program headers: its sections have the addresses of the code.
+static void segments_from_sections(struct image *image)
+{
+	if (image->segment_count > 0)
+		return;
+	free(image->segments);
+	image->segments = mem_zero(image->section_count, sizeof(*image->segments));
+	for (size_t i = 0; i < image->section_count; i++) {
+		const struct image_section *section = &image->sections[i];
+		struct program_header p = { .vaddr = section->vaddr, .mem_size = section->size };
+		if ((section->flags & SHF_ALLOC) == 0 || section->vaddr == 0 || section->size == 0)
+			continue;
+		p.flags = PF_R | ((section->flags & SHF_EXECINSTR) != 0 ? PF_X : 0);
+		// Code that is elsewhere in memory: its addresses stand for offsets, which lie outside of the image's bytes.
+		p.offset = section->type == SHT_NOBITS ? section->vaddr : section->offset;
+		p.file_size = section->size;
+		add_segment(image, &p);
+	}
 }
 
 static bool parse(struct image *image, bool from_memory, struct err *err)
@@ -286,6 +310,7 @@ static bool parse(struct image *image, bool from_memory, struct err *err)
 		return false;
 	if (has_file_layout)
 		read_sections(image, &header);
+	segments_from_sections(image);
 	if (from_memory) { // what was not loaded is not there: no damage
 		free(image->damage);
 		image->damage = NULL;
@@ -296,14 +321,13 @@ static bool parse(struct image *image, bool from_memory, struct err *err)
 	return true;
 }
 
-static struct image *image_new(const uint8_t *data, size_t size, bool is_heap, const char *path)
+static struct image *image_new(struct bytes data, const char *path)
 {
 	struct image *image = NEW(struct image);
 
 	image->path = mem_string(path);
-	image->data = data;
-	image->size = size;
-	image->is_heap = is_heap;
+	image->data = data.at;
+	image->size = bytes_left(&data);
 	image->references = 1;
 	return image;
 }
@@ -319,11 +343,10 @@ static bool finish(struct image **out, struct image *image, bool from_memory, st
 	return true;
 }
 
-bool image_open_fd(struct image **out, int fd, const char *path, struct err *err)
+static bool map_file(int fd, const char *path, struct bytes *out, struct err *err)
 {
 	struct stat st;
 
-	*out = NULL;
 	if (fstat(fd, &st) != 0)
 		return err_errno(err, STATUS_INPUT, "%s", path);
 	if (!S_ISREG(st.st_mode))
@@ -334,37 +357,112 @@ bool image_open_fd(struct image **out, int fd, const char *path, struct err *err
 	const void *data = guard_map(fd, (size_t)st.st_size);
 	if (data == NULL)
 		return err_errno(err, STATUS_INPUT, "%s: mmap", path);
-	return finish(out, image_new(data, (size_t)st.st_size, false, path), false, err);
+	*out = bytes_of(data, (size_t)st.st_size);
+	return true;
+}
+
+// Takes the mapping; the image is what the file holds from `start` on.
+static bool open_part(struct image **out, struct bytes file, uint64_t start, uint64_t size, const char *path, struct err *err)
+{
+	struct image *image = image_new(bytes_of(file.start + start, size), path);
+
+	image->mapped = file.start;
+	image->mapped_size = (size_t)(file.end - file.start);
+	image->file_start = start;
+	return finish(out, image, false, err);
+}
+
+bool image_open_fd(struct image **out, int fd, const char *path, struct err *err)
+{
+	struct bytes file = { 0 };
+
+	*out = NULL;
+	return map_file(fd, path, &file, err) && open_part(out, file, 0, bytes_left(&file), path, err);
+}
+
+static bool is_elf(struct bytes file, uint64_t offset)
+{
+	return offset <= bytes_left(&file) && bytes_left(&file) - offset >= EI_NIDENT && memcmp(file.at + offset, ELFMAG, SELFMAG) == 0;
+}
+
+bool image_open_fd_at(struct image **out, int fd, uint64_t offset, const char *path, struct err *err)
+{
+	struct container_entry entry;
+	struct bytes file = { 0 };
+
+	*out = NULL;
+	if (!map_file(fd, path, &file, err))
+		return false;
+	if (!is_elf(file, 0) && container_find_at(file, offset, &entry))
+		return open_part(out, file, entry.start, entry.size, path, err);
+	if (!is_elf(file, 0) && is_elf(file, offset))
+		return open_part(out, file, offset, bytes_left(&file) - offset, path, err);
+	return open_part(out, file, 0, bytes_left(&file), path, err);
+}
+
+static int open_file(const char *path)
+{
+	return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+// ARCHIVE!ENTRY: the archive opened, `*entry` the rest of the name. -1: there is none.
+static int open_archive(const char *path, const char **entry)
+{
+	int fd = -1;
+
+	for (const char *mark = strchr(path, '!'); mark != NULL && fd < 0; mark = strchr(mark + 1, '!')) {
+		char *archive = mem_string_n(path, (size_t)(mark - path));
+		fd = open_file(archive);
+		free(archive);
+		*entry = mark[1] == '/' ? mark + 2 : mark + 1;
+	}
+	return fd;
 }
 
 bool image_open_path(struct image **out, const char *path, struct err *err)
 {
+	struct container_entry found;
+	const char *entry;
+	struct bytes file = { 0 };
+	int fd = open_file(path), error = errno;
+
 	*out = NULL;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
+	if (fd >= 0) {
+		bool good = image_open_fd(out, fd, path, err);
+		close(fd);
+		return good;
+	}
+	fd = open_archive(path, &entry);
+	if (fd < 0) {
+		errno = error;
 		return err_errno(err, STATUS_INPUT, "%s", path);
-	bool good = image_open_fd(out, fd, path, err);
+	}
+	bool good = map_file(fd, path, &file, err);
 	close(fd);
-	return good;
+	if (good && container_find_name(file, entry, &found))
+		return open_part(out, file, found.start, found.size, path, err);
+	if (good)
+		guard_unmap(file.start, bytes_left(&file));
+	return good && err_set(err, STATUS_INPUT, "%s: no uncompressed entry %s in that zip archive", path, entry);
 }
 
 bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool from_memory, const char *path, struct err *err)
 {
-	return finish(out, image_new(mem_copy(bytes, size), size, true, path), from_memory, err);
+	return finish(out, image_new(bytes_of(mem_copy(bytes, size), size), path), from_memory, err);
 }
 
-bool image_is_damaged(const char *path, bool is_elf)
+bool image_is_damaged(const char *path, bool was_elf)
 {
 	struct stat st;
 	char magic[SELFMAG] = "";
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = open_file(path);
 
 	if (fd < 0)
 		return false;
 	bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	bool is_marked = is_file && pread(fd, magic, SELFMAG, 0) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
 	close(fd);
-	return is_file && (is_elf || is_marked);
+	return is_file && (was_elf || is_marked);
 }
 
 struct image *image_retain(struct image *image)
@@ -377,10 +475,10 @@ void image_release(struct image *image)
 {
 	if (image == NULL || __atomic_sub_fetch(&image->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
-	if (image->is_heap)
+	if (image->mapped == NULL)
 		free((void *)(uintptr_t)image->data);
 	else
-		guard_unmap(image->data, image->size);
+		guard_unmap(image->mapped, image->mapped_size);
 	free(image->segments);
 	free(image->notes);
 	free(image->sections);

@@ -57,21 +57,28 @@ struct image {
 	struct image_section *sections; // index 0 is the null section; empty when there is no section table, or none that can be read (damage)
 	size_t section_count;
 	uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_size; // PT_GNU_EH_FRAME; 0 when absent
+	uint64_t dynamic_vaddr, dynamic_size; // PT_DYNAMIC; 0 when absent
+	uint64_t file_start; // where it begins in the file that was opened; not 0 inside an archive. All other offsets count from there
 	unsigned references; // atomic
-	bool is_heap;
+	const void *mapped; // the file; NULL: `data` is on the heap
+	size_t mapped_size;
 	char *damage; // "PATH: offset 0x…: …, expected …": where its section table contradicts itself or the file ends early; NULL: nothing found
 };
 
 // Opens the regular file behind `fd` (which stays the caller's). STATUS_INPUT with path, offset and what was expected.
 bool image_open_fd(struct image **out, int fd, const char *path, struct err *err);
-// Opens by name (O_NONBLOCK | O_NOCTTY | O_CLOEXEC, regular files only). For our own host's files, not a target's.
+// The image that has the file's byte at `offset`, which is where somebody mapped it: the file itself, what a zip archive holds there uncompressed
+// (container.h), or, where neither, what begins as ELF right there. `file_start` tells which.
+bool image_open_fd_at(struct image **out, int fd, uint64_t offset, const char *path, struct err *err);
+// Opens by name (O_NONBLOCK | O_NOCTTY | O_CLOEXEC, regular files only). For our own host's files, not a target's. ARCHIVE!/ENTRY and ARCHIVE!ENTRY, where
+// nothing has that name itself, are what a zip archive holds uncompressed under that name.
 bool image_open_path(struct image **out, const char *path, struct err *err);
 // Takes a copy of `size` bytes (a vdso, a library read through /proc/PID/mem). With `from_memory`, file offsets mean
 // nothing and segments are read where they were loaded (offset := vaddr).
 bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool from_memory, const char *path, struct err *err);
 // Whether what could not be opened is a damaged image, rather than missing, not readable or something else than ELF: a regular file that begins as
-// ELF or, with `is_elf` (one is known to have been there), does not.
-bool image_is_damaged(const char *path, bool is_elf);
+// ELF or, with `was_elf` (one is known to have been there), does not.
+bool image_is_damaged(const char *path, bool was_elf);
 struct image *image_retain(struct image *image);
 void image_release(struct image *image); // NULL is allowed
 
@@ -92,6 +99,13 @@ bool image_vaddr_to_offset(const struct image *image, uint64_t vaddr, uint64_t *
 // Load bias of a mapping [start, end) at file offset `pgoff`: run-time address minus vaddr, per PT_LOAD (a file whose segments
 // are mapped apart, as lld lays them out, has one bias, but only the right segment tells it). false: no segment fits.
 bool image_bias(const struct image *image, uint64_t start, uint64_t end, uint64_t pgoff, uint64_t *bias);
+
+// The address of a symbol that the image defines, in .symtab or .dynsym.
+bool image_find_symbol(const struct image *image, const char *name, uint64_t *vaddr);
+// DT_SONAME; lives as long as the image. NULL: none, or out of bounds.
+const char *image_soname(const struct image *image);
+// What .gnu_debugdata holds: an image with symbols and .debug_frame alone, of the same addresses. NULL without error: it has none.
+struct image *image_open_mini_debug(const struct image *image, struct err *err);
 
 // One note of a run of them, the cursor moved behind it. false: no further one, or the rest is not one (notes->bad then).
 struct image_note {

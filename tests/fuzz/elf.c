@@ -37,6 +37,16 @@ static void look_at_addresses(const struct image *image)
 	}
 }
 
+static void look_at_names(const struct image *image)
+{
+	const char *soname = image_soname(image);
+	uint64_t vaddr;
+
+	if (soname != NULL && ((const uint8_t *)soname < image->data || (const uint8_t *)soname + strlen(soname) >= image->data + image->size))
+		abort();
+	image_find_symbol(image, "main", &vaddr);
+}
+
 static void look_at_cfi(struct image *image)
 {
 	struct unwind_image *cfi;
@@ -55,7 +65,8 @@ static void look_at_cfi(struct image *image)
 			}
 		}
 	}
-	if (unwind_image_bytes(cfi) > (1 << 20) + 64 * image->size)
+	size_t mini_bytes = cfi->mini != NULL ? cfi->mini->size : 0;
+	if (unwind_image_bytes(cfi) > (1 << 20) + 64 * (image->size + mini_bytes))
 		abort();
 	unwind_image_free(cfi);
 }
@@ -69,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		look_at_sections(image);
 		look_at_addresses(image);
+		look_at_names(image);
 		look_at_cfi(image);
 		image_release(image);
 	}

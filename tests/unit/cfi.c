@@ -318,7 +318,7 @@ static void test_damaged(void)
 // ---------------------------------------------------------------- expressions
 
 static const uint64_t memory[4] = { 0x1111, 0x1020, 0x8877665544332211, 0x4444 };
-static const struct stack_view view = { (const uint8_t *)memory, 0x1000, sizeof(memory), 0, UINT64_MAX, 8, NULL, NULL };
+static const struct stack_view view = { .bytes = (const uint8_t *)memory, .start = 0x1000, .size = sizeof(memory), .addr_end = UINT64_MAX, .word_bytes = 8 };
 
 static enum cfi_expr_status eval(const char *ops, size_t size, uint64_t *result)
 {

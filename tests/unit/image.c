@@ -12,6 +12,7 @@
 #include <zstd.h>
 
 #include "base/mem.h"
+#include "elf/container.h"
 #include "tests/tap.h"
 
 // ---------------------------------------------------------------- a file of our own, of either class and byte order
@@ -483,8 +484,117 @@ static void test_corpus(void)
 	}
 }
 
+// ---------------------------------------------------------------- inside archives
+
+static void put_entry(struct buf *zip, struct buf *directory, const char *name, unsigned method, const struct buf *data)
+{
+	struct maker local = { .is_64 = true }, central = { .is_64 = true };
+	size_t length = strlen(name);
+
+	put(&local, 0x04034b50, 4);
+	put(&local, 0, 4);
+	put(&local, method, 2);
+	put(&local, 0, 8);
+	put(&local, data->size, 4);
+	put(&local, data->size, 4);
+	put(&local, length, 2);
+	put(&local, 6, 2); // its extra field is longer than the directory's
+	put(&central, 0x02014b50, 4);
+	put(&central, 0, 6);
+	put(&central, method, 2);
+	put(&central, 0, 8);
+	put(&central, data->size, 4);
+	put(&central, data->size, 4);
+	put(&central, length, 2);
+	put(&central, 0, 12);
+	put(&central, zip->size, 4);
+	buf_add(&central.buf, name, length);
+	buf_add(directory, central.buf.data, central.buf.size);
+	buf_add(zip, local.buf.data, local.buf.size);
+	buf_add(zip, name, length);
+	buf_add(zip, "\1\1\2\0\0\0", 6);
+	buf_add(zip, data->data, data->size);
+	buf_release(&local.buf);
+	buf_release(&central.buf);
+}
+
+static void put_end(struct buf *zip, const struct buf *directory)
+{
+	struct maker end = { .is_64 = true };
+	size_t start = zip->size;
+
+	put(&end, 0x06054b50, 4);
+	put(&end, 0, 8);
+	put(&end, directory->size, 4);
+	put(&end, start, 4);
+	put(&end, 7, 2);
+	buf_add(zip, directory->data, directory->size);
+	buf_add(zip, end.buf.data, end.buf.size);
+	buf_add(zip, "comment", 7);
+	buf_release(&end.buf);
+}
+
+static uint64_t start_at(int fd, uint64_t offset)
+{
+	struct image *image;
+	struct err err = { 0 };
+
+	if (!image_open_fd_at(&image, fd, offset, "zip", &err))
+		return UINT64_MAX;
+	uint64_t start = image->file_start;
+	image_release(image);
+	return start;
+}
+
+// How a name is answered: the build ID's first byte; 0: not at all.
+static unsigned named(const char *archive, const char *entry, struct err *err)
+{
+	char *path = mem_printf("%s%s", archive, entry);
+	struct image *image;
+	unsigned found = image_open_path(&image, path, err) ? image->build_id.bytes[0] : 0;
+
+	image_release(image);
+	free(path);
+	return found;
+}
+
+static void test_archive(void)
+{
+	struct buf zip = { 0 }, directory = { 0 }, file = make_file(true, false, 1, sizeof(contents)), *elf = &file;
+	char path[] = "/tmp/perfsample-image-XXXXXX";
+	struct err err = { 0 };
+	int fd = mkstemp(path);
+
+	put_entry(&zip, &directory, "packed.so", 8, elf);
+	put_entry(&zip, &directory, "lib/any/libx.so", 0, elf);
+	uint64_t start = zip.size - elf->size;
+	put_end(&zip, &directory);
+	ok(write(fd, zip.data, zip.size) == (ssize_t)zip.size, "a zip archive");
+	is_u64(start_at(fd, start), start, "an image inside, by its first byte");
+	is_u64(start_at(fd, start + elf->size - 1), start, "and by its last");
+	is_u64(start_at(fd, start + elf->size), UINT64_MAX, "behind it is none");
+	is_u64(start_at(fd, 50), UINT64_MAX, "what is compressed is none");
+	ok(named(path, "!/lib/any/libx.so", &err) != 0 && named(path, "!lib/any/libx.so", &err) != 0 && named(path, "!libx.so", &err) != 0, "by its names");
+	ok(named(path, "!/packed.so", &err) == 0 && strstr(err.text, "no uncompressed entry packed.so") != NULL, "compressed: %s", err.text);
+	ok(named("/nowhere.apk", "!/libx.so", &err) == 0 && strstr(err.text, "/nowhere.apk!/libx.so: No such file") != NULL, "no archive: %s", err.text);
+	unsigned survived = 0;
+	for (size_t at = 0; at < zip.size; at++) { // damaged in every byte: nothing outside of the archive
+		struct container_entry entry;
+		zip.data[at] ^= 0x81;
+		survived += container_find_at(bytes_of(zip.data, zip.size), start, &entry) && entry.size <= zip.size - entry.start;
+		zip.data[at] ^= 0x81;
+	}
+	ok(survived > elf->size, "damaged in every byte: found %u times", survived);
+	close(fd);
+	unlink(path);
+	buf_release(&zip);
+	buf_release(&directory);
+	buf_release(elf);
+}
+
 int main(void)
 {
+	test_archive();
 	test_build_id();
 	test_classes();
 	test_addresses();

@@ -78,10 +78,11 @@ const struct unwind_arch unwind_arch_aarch64 = {
 	.perf_pc = 32, .perf_sp = 31, .perf_fp = 29, .perf_lr = 30,
 	.perf_mask = ((uint64_t)1 << 33) - 1,
 	.dwarf_to_perf = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
-	                   31, 32 },
-	.callee_saved = 0x3ff80000, // x19 to x29
+	                   31, 32, 46 },
+	.callee_saved = 0x3ff80000 | (uint64_t)1 << UNWIND_VG, // x19 to x29
 	// Pointer authentication puts its code above the address; user space has 48 bits, unless a program asks for 52.
 	.ra_mask = ((uint64_t)1 << 48) - 1,
+	.signs_addresses = true,
 	.addr_end = (uint64_t)1 << 52,
 	.fp_gives_sp = false,
 	.is_call = is_call,

@@ -1,7 +1,7 @@
+// .gnu_debugdata (GDB's manual, "Debugging information in a special section"): Fedora's and Android's files keep symbols there, Android's their .debug_frame too.
 #include <lzma.h>
 
-#include "symbols/damage.h"
-#include "symbols/elf_symbols.h"
+#include "elf/image.h"
 
 enum { FIRST_BYTES = 256 * 1024, MOST_BYTES = 64 * 1024 * 1024 };
 #define DECODER_MEMORY (256ull << 20)
@@ -22,22 +22,20 @@ static bool decode(struct bytes in, struct buf *out)
 	}
 }
 
-struct image *mini_debug_open(const struct image *image, struct damages *damages)
+struct image *image_open_mini_debug(const struct image *image, struct err *err)
 {
 	const struct image_section *section = image_find_section(image, ".gnu_debugdata");
 	struct buf storage = { 0 }, out = { 0 };
 	struct bytes in;
 	struct image *mini = NULL;
-	struct err err = { 0 };
-	if (section != NULL && image_section_contents(image, section, &storage, &in, &err)) {
+
+	if (section != NULL && image_section_contents(image, section, &storage, &in, err)) {
 		if (!decode(in, &out))
-			err_set(&err, STATUS_INPUT, "%s: offset %#llx: section %s: expected an xz stream of at most %d bytes", image->path,
+			err_set(err, STATUS_INPUT, "%s: offset %#llx: section %s: expected an xz stream of at most %d bytes", image->path,
 			        (unsigned long long)section->offset, section->name, MOST_BYTES);
-		else if (image_open_bytes(&mini, out.data, out.size, false, image->path, &err) && mini->damage != NULL)
-			err_set(&err, STATUS_INPUT, "%s (in section %s)", mini->damage, section->name);
+		else
+			image_open_bytes(&mini, out.data, out.size, false, image->path, err);
 	}
-	if (err.status != STATUS_OK)
-		damages_note(damages, image->path, NULL, 2, err.text);
 	buf_release(&out);
 	buf_release(&storage);
 	return mini;
