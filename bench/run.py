@@ -169,7 +169,7 @@ def replay(_):
         stacks, who, frames, ns, median = line.split("\t")
         rows.append({"stacks": stacks, "who": who, "frames": float(frames), "ns_per_frame": float(ns), "median": float(median)})
     for name, ns in FRAMEHOP.items():
-        rows.append({"stacks": name, "who": "framehop 0.15, cold stacks, published (not run here)", "ns_per_frame": ns})
+        rows.append({"stacks": name, "who": "framehop 0.15, cold stacks in place, published (not run here)", "ns_per_frame": ns})
     rows.sort(key=lambda r: [name for name, _ in made].index(r["stacks"]) if r["stacks"] in dict(made) else 99)
     return rows, [("stacks", lambda r: r["stacks"]), ("who", lambda r: r["who"]), ("frames a stack", lambda r: f"{r['frames']:.0f}" if "frames" in r else "-"),
                   ("ns/frame", lambda r: f"{r['ns_per_frame']:.1f}"), ("median", lambda r: f"{r['median']:.1f}" if "median" in r else "-")]

@@ -4,8 +4,9 @@
 //   unwind_replay [--stacks N] [--passes N] NAME=RECORDING…
 //
 // One line a setting, tab-separated: name, who, frames a stack, ns/frame (the least of the passes), the passes' median. CPU time of the thread; rules
-// are warm: one pass comes before. Cold: every line of the copies was flushed from the processor's caches. Warm: 16 copies at a time are
-// copied to a place that is used again and again, as a reader does, and then unwound.
+// are warm: one pass comes before. Cold, in place: the copies are unwound where they lie, pass after
+// pass, so each comes from wherever the others left it (the third-level cache or memory). Cold, flushed: every line of them was flushed from all caches before
+// the pass. Warm: 16 copies at a time are copied to a place that is used again and again, as a reader does, and then unwound.
 #include <stdio.h>
 
 #if defined(__x86_64__) && __has_include(<elfutils/libdwfl.h>)
@@ -260,7 +261,7 @@ static struct unwind_input input_of(const struct replay *replay, const struct sn
 }
 
 enum way { ONE_BY_ONE, TOGETHER };
-enum heat { COLD, WARM };
+enum heat { FLUSHED, IN_PLACE, WARM };
 
 // One pass over all stacks; its time, and the frames found.
 static double pass(struct replay *replay, enum heat heat, enum way way, uint8_t *ring, size_t *frames)
@@ -272,7 +273,7 @@ static double pass(struct replay *replay, enum heat heat, enum way way, uint8_t 
 	double clock_ns = clock_cost_ns();
 
 	*frames = 0;
-	if (heat == COLD)
+	if (heat == FLUSHED)
 		flush(replay);
 	size_t batch = heat == WARM ? WARM_BATCH : BATCH;
 	for (size_t from = 0; from < replay->snapshots.count; from += batch) {
@@ -325,7 +326,8 @@ static double pass_of_memory(struct replay *replay)
 static void measure_ours(struct replay *replay, const char *name, size_t passes)
 {
 	static const struct { const char *who; enum heat heat; enum way way; } settings[] = {
-		{ "perfsample, cold stacks", COLD, TOGETHER }, { "perfsample, cold stacks, one by one", COLD, ONE_BY_ONE },
+		{ "perfsample, cold stacks, flushed", FLUSHED, TOGETHER }, { "perfsample, cold stacks, flushed, one by one", FLUSHED, ONE_BY_ONE },
+		{ "perfsample, cold stacks, in place", IN_PLACE, TOGETHER }, { "perfsample, cold stacks, in place, one by one", IN_PLACE, ONE_BY_ONE },
 		{ "perfsample, warm stacks", WARM, TOGETHER }, { "perfsample, warm stacks, one by one", WARM, ONE_BY_ONE },
 	};
 	enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -349,7 +351,7 @@ static void measure_ours(struct replay *replay, const char *name, size_t passes)
 	        100.0 * (double)c.cache_misses / (double)(c.cache_hits + c.cache_misses));
 	for (size_t s = 0; s < SETTINGS; s++)
 		print(name, settings[s].who, (double)frames / (double)replay->snapshots.count, times[s], passes);
-	print(name, "cold stacks: their return addresses only read, places known", (double)frames / (double)replay->snapshots.count, memory, passes);
+	print(name, "flushed stacks: their return addresses only read, places known", (double)frames / (double)replay->snapshots.count, memory, passes);
 	free(ring);
 }
 

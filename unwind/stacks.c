@@ -1,6 +1,7 @@
-// Whole stacks. Nearly all frames are of one kind: a function that was returned into, whose rule the cache has and counts from sp or fp. Those are
-// stepped over here; what is special in any way, or wrong, is walk_step's. What dominates the time is missing the data cache, most of all on the
-// stack copy: one stack is read ahead of, and of several a frame each is taken in turn (unwind_stacks).
+// Whole stacks. Nearly all frames are of one kind: a function that was returned into, whose rule is known by its address (near.h) and counts from sp or
+// fp. Those are stepped over here, and most stacks consist of nothing else; what is special in any way, or wrong, is walk_step's, for which a stack gets a
+// lane. What dominates the time is missing the data cache, most of all on the stack copy: one stack is read ahead of, and of several a frame each is
+// taken in turn (unwind_stacks).
 #include <stddef.h>
 #include <string.h>
 
@@ -125,135 +126,224 @@ static void lane_end(struct lane *lane)
 		unroll(out, &lane->window);
 }
 
+// Can fast steps go on from here?
 static inline bool is_fast(const struct walk *walk, const struct cursor *at)
 {
-	return at->sp_is_exact && walk->arch->word_bytes == 8 && walk->arch->ra_mask == UINT64_MAX && walk->view.size >= 8 && (walk->view.start & 7) == 0 &&
-	       at->sp - walk->view.start <= walk->view.size;
+	return walk->is_fast && at->sp_is_exact && (at->sp & 7) == 0 && at->sp - walk->view.start <= walk->view.size;
 }
 
-// Of a copy that is about to be walked.
-static void prefetch_first(const uint8_t *bytes, size_t size, size_t most)
-{
-	for (size_t at = 0; at < most && at < size; at += LINE_BYTES)
-		__builtin_prefetch(bytes + at);
-}
+// ---------------------------------------------------------------- fast steps
 
-// Three lines for each frame, whatever its size: a loop over all lines up to the distance costs more in mispredicted branches
-// than it saves in missed lines. `at` counts from the copy's first byte; what lies past its end is asked for in vain.
-static inline void prefetch_ahead(const uint8_t *bytes, uint64_t at)
-{
-	uintptr_t ahead = (uintptr_t)bytes + at + PREFETCH_BYTES;
-
-	__builtin_prefetch((const void *)ahead);
-	__builtin_prefetch((const void *)(ahead + LINE_BYTES));
-	__builtin_prefetch((const void *)(ahead + 2 * LINE_BYTES));
-}
-
-// Where a frame ends and keeps its caller's fp, counted from the copy's first byte. The return address is right below the CFA.
-struct words {
-	uint64_t cfa, fp_at;
-	bool fp_is_saved; // else what is at fp_at does not matter
+// A stack as fast steps see it. Where something is on the stack is said by where the copy has it in our own memory: the thread's address plus `moved`;
+// registers that hold no such address are moved likewise.
+struct pace {
+	uint64_t lookup;    // where the rule of the frame at hand is looked up
+	uint64_t sp, fp;    // of that frame, moved
+	uint64_t end;       // of the copy
+	uint64_t moved;
+	uint64_t last_addr; // that a return address can be, less 1
+	uint64_t places;    // near_space
+	struct frame *next, *limit;
 };
 
-// The rules of fast steps, read as one word (rule.h; the first field is the lowest on the hosts that we are built for): CFA = sp or fp + cfa_off, return address
-// at CFA - 8.
-#define FAST_RULE ((uint64_t)(uint16_t)-8 << 48 | RULE_SP | RULE_RA_SAVED)
-#define FAST_RULE_MASK ((uint64_t)UINT16_MAX << 48 | (0xff & ~(RULE_FP_SAVED | 1)))
-_Static_assert(RULE_FP == (RULE_SP | 1) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a rule as a word");
-
-// false: the rule is of another kind, or its words are not in the copy. sp is in it, or at its end. No branch depends on which register the CFA counts from
-// or whether fp is saved: both are as good as random. A slot of fp below `fp_floor` does not count.
-static inline bool words_of(uint64_t rule, uint64_t sp, uint64_t fp, uint64_t size, uint64_t fp_floor, struct words *words)
+static inline void put_frame(struct frame *frame, uint64_t addr, enum frame_kind kind, enum frame_via via)
 {
-	uint64_t base = (rule & 1) != 0 ? fp : sp, cfa = base + (uint64_t)(int64_t)((int32_t)rule >> 8);
-
-	words->cfa = cfa;
-	words->fp_at = cfa + (uint64_t)(int64_t)(int16_t)(rule >> 32);
-	words->fp_is_saved = ((rule & RULE_FP_SAVED) != 0) & (words->fp_at >= fp_floor);
-	return (rule & FAST_RULE_MASK) == FAST_RULE && __builtin_expect(cfa - sp - 1 < size - sp && words->fp_at <= size - 8 && ((cfa | words->fp_at) & 7) == 0, 1);
-}
-
-// The frame pointer of the caller, without a branch.
-static inline uint64_t caller_fp(uint64_t fp, uint64_t saved, bool is_saved)
-{
-	return fp ^ ((fp ^ saved) & -(uint64_t)is_saved);
-}
-
-static inline void put_return(struct frame *frame, uint64_t ra)
-{
-	const uint64_t what = FRAME_RETURN | VIA_CFI << 8; // with the padding, so that it is one store
+	const uint64_t what = (uint64_t)kind | (uint64_t)via << 8; // with the padding, so that it is one store
 
 	_Static_assert(sizeof(*frame) == 16 && offsetof(struct frame, kind) == 8 && offsetof(struct frame, via) == 9, "address, kind, via");
-	frame->addr = ra;
+	frame->addr = addr;
 	memcpy((uint8_t *)frame + 8, &what, 8);
 }
 
-// A function that did not call may have popped fp already (walk.c, plain_step).
-static inline uint64_t fp_floor_of(const struct cursor *at, uint64_t start)
+// Begins a stack without a lane; the leaf is put. false: it needs one.
+static inline bool pace_open(struct pace *pace, struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
 {
-	return at->kind == FRAME_RETURN ? 0 : at->sp - start;
+	const struct register_places *places = walk_places(unwinder, input);
+
+	if (places == NULL || !places->is_fast || input->stack_size < 8 || out->capacity < 3)
+		return false;
+	uint64_t pc = input->regs[places->pc], sp = input->regs[places->sp], size = input->stack_size;
+	if ((sp & 7) != 0)
+		return false;
+	// As in walk_begin.
+	if (input->stack_top > sp && input->stack_top - sp < size)
+		size = input->stack_top - sp;
+	pace->sp = (uintptr_t)input->stack;
+	pace->end = pace->sp + size;
+	pace->last_addr = places->arch->addr_end - 1;
+	pace->moved = pace->sp - sp;
+	pace->fp = input->regs[places->fp] + pace->moved;
+	pace->lookup = pc;
+	pace->places = near_space_of(&unwinder->near, input->generation)->places;
+	pace->limit = out->frames + (out->capacity < UNWIND_MAX_FRAMES ? out->capacity : UNWIND_MAX_FRAMES) - 1;
+	pace->next = out->frames + 1;
+	put_frame(out->frames, pc, FRAME_LEAF, VIA_NONE);
+	return true;
 }
 
-static void fast_steps(struct walk *walk, struct cursor *at, size_t limit)
+// Ends it: the frame at hand is the root.
+static inline void pace_close(const struct pace *pace, struct unwinder *unwinder, struct unwind_stack *out)
 {
-	struct unwinder *unwinder = walk->unwinder;
-	struct cache_set *cache = unwinder->cache;
-	const uint8_t *bytes = walk->view.bytes;
-	const uint64_t size = walk->view.size, start = walk->view.start;
-	struct frame *const first = walk->out->frames + walk->out->count, *const end = walk->out->frames + limit, *next = first;
-	uint64_t sp = at->sp - start, fp = at->fp - start; // counted from the copy's first byte
-	uint64_t fp_floor = fp_floor_of(at, start), lookup = at->pc - (at->kind == FRAME_RETURN);
+	out->count = (size_t)(pace->next - out->frames);
+	out->gap = 0;
+	out->end = UNWIND_ROOT;
+	out->last_cfa = pace->sp - pace->moved;
+	unwinder->counters.samples++;
+	unwinder->counters.frames += out->count;
+	unwinder->counters.cache_hits += out->count;
+}
 
-	if (lookup - walk->active->map.start >= walk->active->size && !walk_turn_to(walk, lookup))
-		return;
-	uint64_t map_start = walk->active->map.start, map_size = walk->active->size, to_key = walk->active->to_key;
+// Goes on where the lane is.
+static void pace_begin(struct pace *pace, const struct lane *lane)
+{
+	const struct stack_view *view = &lane->walk.view;
+	struct frame *frames = lane->walk.out->frames;
 
-	while (next < end) {
-		uint64_t key = lookup + to_key, ra, saved;
-		const struct cache_entry *entry = cache_find(cache_set_of(cache, key), key);
-		struct words words;
-		if (entry == NULL || !words_of(rule_word(entry), sp, fp, size, fp_floor, &words))
+	pace->moved = (uintptr_t)view->bytes - view->start;
+	pace->end = (uintptr_t)view->bytes + view->size;
+	pace->last_addr = view->addr_end - 1;
+	pace->sp = lane->at.sp + pace->moved;
+	pace->fp = lane->at.fp + pace->moved;
+	pace->lookup = lane->at.pc - (lane->at.kind == FRAME_RETURN);
+	pace->places = near_space_of(&lane->walk.unwinder->near, lane->walk.input->generation)->places;
+	pace->next = frames + lane->walk.out->count;
+	pace->limit = frames + lane->window.limit;
+}
+
+// Goes on in the lane, which has put the frame that the pace began with. `rule`: of the frame at hand, from which no fast step leads on. true: none
+// does at all, it is the root.
+static bool pace_end(const struct pace *pace, struct lane *lane, uint64_t rule)
+{
+	struct unwind_stack *out = lane->walk.out;
+	size_t count = (size_t)(pace->next - out->frames);
+	bool is_root = rule == NEAR_ROOT;
+
+	lane->walk.unwinder->counters.cache_hits += count - out->count + is_root;
+	if (is_root)
+		lane->end = UNWIND_ROOT;
+	if (count == out->count)
+		return is_root;
+	out->count = count;
+	lane->at.pc = lane->at.lr = pace->lookup + 1;
+	lane->at.sp = pace->sp - pace->moved;
+	lane->at.fp = pace->fp - pace->moved;
+	lane->at.via = VIA_CFI;
+	lane->at.kind = FRAME_RETURN;
+	return is_root;
+}
+
+// Where a frame ends and keeps its caller's fp. The return address is right below the CFA.
+struct words {
+	uint64_t cfa, fp_at;
+};
+
+// The caller's fp, without a branch.
+static inline uint64_t fp_of(uint64_t rule, uint64_t fp, uint64_t saved)
+{
+	return __builtin_expect_with_probability((rule & NEAR_FP_SAVED) != 0, 1, 0.5) ? saved : fp;
+}
+
+static inline uint64_t rotated_right(uint64_t value, unsigned by)
+{
+	return value >> by | value << (64 - by);
+}
+
+// false: they are not in the copy, or not between sp and the CFA, where a function has all that it saved and did not pop; so it is for NEAR_NONE and
+// NEAR_ROOT. No branch depends on which register the CFA counts from or whether fp is saved: both are as good as random.
+static inline bool words_of(uint64_t rule, uint64_t sp, uint64_t fp, uint64_t end, struct words *words)
+{
+	// A mask, as the compiler would make branches of a condition.
+	uint64_t size = ((fp - sp) & -(rule & NEAR_FROM_FP)) + near_cfa_off(rule);
+
+	words->cfa = sp + size;
+	words->fp_at = words->cfa + near_fp_off(rule);
+	// The rotation makes what is no multiple of 8 too large, as 0 is with 8 taken away.
+	return __builtin_expect(rotated_right(size - 8, 3) < (end - sp) >> 3, 1) && __builtin_expect(size + near_fp_off(rule) < size, 1);
+}
+
+static inline uint64_t word_at(uint64_t place)
+{
+	uint64_t word;
+
+	memcpy(&word, (const void *)(uintptr_t)place, 8);
+	return word;
+}
+
+static inline void prefetch(uint64_t place)
+{
+	__builtin_prefetch((const void *)(uintptr_t)place);
+}
+
+// Three lines for each frame, whatever its size: a loop over all lines up to the distance costs more in mispredicted branches
+// than it saves in missed lines. What lies past the copy's end is asked for in vain.
+static inline void prefetch_ahead(uint64_t place)
+{
+	prefetch(place + PREFETCH_BYTES);
+	prefetch(place + PREFETCH_BYTES + LINE_BYTES);
+	prefetch(place + PREFETCH_BYTES + 2 * LINE_BYTES);
+}
+
+// Of a copy that is about to be walked.
+static inline void prefetch_first(const uint8_t *bytes)
+{
+	for (size_t at = 0; at < FIRST_BYTES; at += LINE_BYTES)
+		prefetch((uintptr_t)bytes + at);
+}
+
+// Returns the rule where no further step can be made from.
+static uint64_t fast_steps(struct pace *pace, const struct near_set *sets)
+{
+	const uint64_t end = pace->end, moved = pace->moved, places = pace->places, last_addr = pace->last_addr;
+	struct frame *next = pace->next, *const limit = pace->limit;
+	uint64_t sp = pace->sp, fp = pace->fp, lookup = pace->lookup, rule = NEAR_NONE;
+	struct words words;
+
+	while (next < limit) {
+		rule = near_find(sets, lookup, places);
+		if (!words_of(rule, sp, fp, end, &words))
 			break;
-		memcpy(&ra, bytes + words.cfa - 8, 8);
-		memcpy(&saved, bytes + words.fp_at, 8);
-		if (__builtin_expect(ra - 1 - map_start >= map_size, 0)) { // of another mapping, or no address at all
-			if (ra - 1 >= walk->arch->addr_end - 1)
-				break;
-			bool is_known = walk_turn_to(walk, ra - 1);
-			map_start = walk->active->map.start;
-			map_size = walk->active->size;
-			to_key = is_known ? walk->active->to_key : 1 - ra; // makes key 0, which finds nothing
-		}
-		lookup = ra - 1;
-		fp_floor = 0;
-		fp = caller_fp(fp, saved - start, words.fp_is_saved);
+		uint64_t ra = word_at(words.cfa - 8), saved = word_at(words.fp_at);
+		if (__builtin_expect(ra - 1 >= last_addr, 0)) // none, or no address at all
+			break;
+		fp = fp_of(rule, fp, saved + moved);
 		sp = words.cfa;
-		put_return(next++, ra);
-		prefetch_ahead(bytes, sp);
+		lookup = ra - 1;
+		put_frame(next++, ra, FRAME_RETURN, VIA_CFI);
+		prefetch_ahead(sp);
 	}
-	if (next == first)
-		return;
-	unwinder->counters.cache_hits += (size_t)(next - first);
-	walk->out->count += (size_t)(next - first);
-	at->pc = at->lr = lookup + 1;
-	at->sp = sp + start;
-	at->fp = fp + start;
-	at->via = VIA_CFI;
-	at->kind = FRAME_RETURN;
+	pace->next = next;
+	pace->sp = sp;
+	pace->fp = fp;
+	pace->lookup = lookup;
+	return next < limit ? rule : NEAR_NONE;
 }
 
 void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out)
 {
+	const struct near_set *sets = unwinder->near.sets;
 	struct lane lane;
+	struct pace pace;
+	uint64_t rule = NEAR_NONE;
 
 	walk_prepare(unwinder);
+	prefetch_first(input->stack);
+	bool is_paced = pace_open(&pace, unwinder, input, out);
+	if (is_paced && (rule = fast_steps(&pace, sets)) == NEAR_ROOT) {
+		pace_close(&pace, unwinder, out);
+		return;
+	}
 	if (!lane_begin(&lane, unwinder, 0, input, out))
 		return;
-	prefetch_first(input->stack, input->stack_size, PREFETCH_BYTES);
 	while (lane_put(&lane)) {
-		if (is_fast(&lane.walk, &lane.at))
-			fast_steps(&lane.walk, &lane.at, lane.window.limit);
-		prefetch_ahead(lane.walk.view.bytes, lane.at.sp - lane.walk.view.start);
+		if (!is_paced && is_fast(&lane.walk, &lane.at)) {
+			pace_begin(&pace, &lane);
+			rule = fast_steps(&pace, sets);
+			is_paced = true;
+		}
+		if (is_paced && pace_end(&pace, &lane, rule))
+			break;
+		is_paced = false;
+		prefetch_ahead((uintptr_t)lane.walk.view.bytes + lane.at.sp - lane.walk.view.start);
 		if (!lane_step(&lane))
 			break;
 	}
@@ -262,117 +352,77 @@ void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, s
 
 // ---------------------------------------------------------------- many stacks, a frame of each in turn
 
-// What fast steps need of a lane. Addresses on the stack count from the copy's first byte.
-struct fast {
-	enum { LANE_ONLY, FAST, LEFT } state; // the lane knows all of it; this does; the lane does, and the frame at its cursor was put
-	uint64_t pc, sp, fp, fp_floor;
-	uint64_t key;       // of the rule at pc: memory has been asked for it
-	struct words words; // of the next step: likewise
-	const uint8_t *bytes;
-	uint64_t size, start; // of the copy
-	uint64_t addr_end;
-	uint64_t map_start, map_size, to_key; // of the lane's active mapping
-	struct frame *next, *limit;
+struct turn {
+	enum { READY, STUCK, IN_LANE } state; // the pace can go on; it can't, and is ahead of the lane; the lane knows how far the stack is
+	struct pace pace;
+	uint64_t rule;      // of the next step
+	struct words words; // likewise: memory has been asked for them
+	bool has_lane;      // `lane` is in use
+	size_t number;
 	struct lane *lane;
+	const struct unwind_input *input;
+	struct unwind_stack *out;
 };
 
-static inline void fast_take_map(struct fast *fast)
+// Finds the next step and asks memory for its words. false: what comes is not for here.
+static inline bool turn_ask(struct turn *turn, const struct near_set *sets)
 {
-	const struct known_map *map = fast->lane->walk.active;
+	const struct pace *pace = &turn->pace;
 
-	fast->map_start = map->map.start;
-	fast->map_size = map->size;
-	fast->to_key = map->to_key;
-}
-
-// Asks memory for the rule at an address. false: it has none, or not here.
-static inline bool fast_find(struct fast *fast, struct cache_set *cache, uint64_t lookup)
-{
-	if (__builtin_expect(lookup - fast->map_start >= fast->map_size, 0)) {
-		if (!walk_turn_to(&fast->lane->walk, lookup))
-			return false;
-		fast_take_map(fast);
+	turn->rule = __builtin_expect(pace->next < pace->limit, 1) ? near_find(sets, pace->lookup, pace->places) : NEAR_NONE;
+	if (!words_of(turn->rule, pace->sp, pace->fp, pace->end, &turn->words)) {
+		turn->state = STUCK;
+		return false;
 	}
-	fast->key = lookup + fast->to_key;
-	__builtin_prefetch(cache_set_of(cache, fast->key));
+	prefetch(turn->words.cfa - 8);
+	prefetch(turn->words.fp_at);
 	return true;
 }
 
-// Finds the next frame's words and asks memory for them. false: what comes is not for here.
-static inline bool fast_ask(struct fast *fast, struct cache_set *cache)
+static inline bool turn_step(struct turn *turn, const struct near_set *sets)
 {
-	const struct cache_entry *entry = cache_find(cache_set_of(cache, fast->key), fast->key);
+	struct pace *pace = &turn->pace;
+	struct frame *next = pace->next;
+	uint64_t ra = word_at(turn->words.cfa - 8), saved = word_at(turn->words.fp_at);
 
-	if (entry == NULL || fast->next == fast->limit || !words_of(rule_word(entry), fast->sp, fast->fp, fast->size, fast->fp_floor, &fast->words))
+	if (__builtin_expect(ra - 1 >= pace->last_addr, 0)) { // none, or no address at all
+		turn->state = STUCK;
 		return false;
-	__builtin_prefetch(fast->bytes + fast->words.cfa - 8);
-	__builtin_prefetch(fast->bytes + fast->words.fp_at);
-	return true;
-}
-
-static inline bool fast_step(struct fast *fast, struct cache_set *cache)
-{
-	uint64_t ra, saved;
-
-	memcpy(&ra, fast->bytes + fast->words.cfa - 8, 8);
-	memcpy(&saved, fast->bytes + fast->words.fp_at, 8);
-	if (__builtin_expect(ra - 1 - fast->map_start >= fast->map_size, 0) && ra - 1 >= fast->addr_end - 1) // no address at all
-		return false;
-	fast->fp = caller_fp(fast->fp, saved - fast->start, fast->words.fp_is_saved);
-	fast->fp_floor = 0;
-	fast->pc = ra;
-	fast->sp = fast->words.cfa;
-	put_return(fast->next++, ra);
-	return fast_find(fast, cache, ra - 1);
-}
-
-static bool fast_enter(struct fast *fast, struct lane *lane)
-{
-	const struct stack_view *view = &lane->walk.view;
-
-	fast->pc = lane->at.pc;
-	fast->sp = lane->at.sp - view->start;
-	fast->fp = lane->at.fp - view->start;
-	fast->next = lane->walk.out->frames + lane->walk.out->count;
-	fast->fp_floor = fp_floor_of(&lane->at, view->start);
-	fast_take_map(fast);
-	if (!fast_find(fast, lane->walk.unwinder->cache, fast->pc - (lane->at.kind == FRAME_RETURN)))
-		return false;
-	fast->state = FAST;
-	return true;
-}
-
-static void fast_leave(struct fast *fast)
-{
-	struct lane *lane = fast->lane;
-	size_t count = (size_t)(fast->next - lane->walk.out->frames);
-
-	fast->state = LEFT;
-	if (count == lane->walk.out->count)
-		return;
-	lane->walk.unwinder->counters.cache_hits += count - lane->walk.out->count;
-	lane->walk.out->count = count;
-	lane->at.pc = lane->at.lr = fast->pc;
-	lane->at.sp = fast->sp + fast->start;
-	lane->at.fp = fast->fp + fast->start;
-	lane->at.via = VIA_CFI;
-	lane->at.kind = FRAME_RETURN;
+	}
+	pace->fp = fp_of(turn->rule, pace->fp, saved + pace->moved);
+	pace->sp = turn->words.cfa;
+	pace->lookup = ra - 1;
+	pace->next = next + 1;
+	put_frame(next, ra, FRAME_RETURN, VIA_CFI);
+	return turn_ask(turn, sets);
 }
 
 // Whatever fast steps leave over. false: the stack has ended.
-static bool lane_turn(struct fast *fast)
+static bool turn_slowly(struct turn *turn, struct unwinder *unwinder)
 {
-	struct lane *lane = fast->lane;
+	struct lane *lane = turn->lane;
 
-	if (fast->state == FAST)
-		fast_leave(fast);
-	if (fast->state == LANE_ONLY) {
+	if (!turn->has_lane) {
+		if (turn->state == STUCK && turn->rule == NEAR_ROOT) {
+			pace_close(&turn->pace, unwinder, turn->out);
+			return false;
+		}
+		turn->has_lane = lane_begin(lane, unwinder, turn->number, turn->input, turn->out);
+		if (!turn->has_lane || !lane_put(lane))
+			return false;
+	} else if (turn->state == IN_LANE) {
 		if (!lane_put(lane))
 			return false;
-		if (is_fast(&lane->walk, &lane->at) && fast_enter(fast, lane))
+		if (is_fast(&lane->walk, &lane->at)) {
+			pace_begin(&turn->pace, lane);
+			turn->state = READY;
+			turn_ask(turn, unwinder->near.sets);
 			return true;
+		}
 	}
-	fast->state = LANE_ONLY;
+	if (turn->state == STUCK && pace_end(&turn->pace, lane, turn->rule))
+		return false;
+	turn->state = IN_LANE;
 	return lane_step(lane);
 }
 
@@ -384,55 +434,49 @@ struct waiting {
 	size_t count, next;
 };
 
-// Takes up the next stack that has anything to walk. false: there is none.
-static bool take_next(struct waiting *waiting, struct fast *fast, size_t number)
+// Takes up the next stack. false: there is none.
+static inline bool take_next(struct waiting *waiting, struct turn *turn)
 {
-	struct lane *lane = fast->lane;
+	size_t i = waiting->next;
 
-	fast->state = LANE_ONLY;
-	while (waiting->next < waiting->count) {
-		size_t i = waiting->next++;
-		if (i + LANES < waiting->count)
-			prefetch_first(waiting->inputs[i + LANES].stack, waiting->inputs[i + LANES].stack_size, FIRST_BYTES);
-		if (!lane_begin(lane, waiting->unwinder, number, &waiting->inputs[i], &waiting->outs[i]))
-			continue;
-		fast->bytes = lane->walk.view.bytes;
-		fast->size = lane->walk.view.size;
-		fast->start = lane->walk.view.start;
-		fast->addr_end = lane->walk.arch->addr_end;
-		fast->limit = lane->walk.out->frames + lane->window.limit;
-		return true;
-	}
-	return false;
+	if (i == waiting->count)
+		return false;
+	waiting->next++;
+	if (i + LANES < waiting->count)
+		prefetch_first(waiting->inputs[i + LANES].stack);
+	turn->input = &waiting->inputs[i];
+	turn->out = &waiting->outs[i];
+	turn->has_lane = false;
+	turn->state = pace_open(&turn->pace, waiting->unwinder, turn->input, turn->out) ? READY : IN_LANE;
+	if (turn->state == READY)
+		turn_ask(turn, waiting->unwinder->near.sets);
+	return true;
 }
 
 void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs, struct unwind_stack *outs, size_t count)
 {
 	struct lane lanes[LANES];
-	struct fast fast[LANES];
+	struct turn turns[LANES];
 	struct waiting waiting = { .unwinder = unwinder, .inputs = inputs, .outs = outs, .count = count };
-	struct cache_set *const cache = unwinder->cache;
-	size_t going = 0;
+	const struct near_set *const sets = unwinder->near.sets;
+	struct turn *end = turns;
 
 	walk_prepare(unwinder);
 	for (size_t i = 0; i < LANES && i < count; i++)
-		prefetch_first(inputs[i].stack, inputs[i].stack_size, FIRST_BYTES);
-	for (; going < LANES; going++) {
-		fast[going].lane = &lanes[going];
-		if (!take_next(&waiting, &fast[going], going))
+		prefetch_first(inputs[i].stack);
+	for (; end < turns + LANES; end++) {
+		end->number = (size_t)(end - turns);
+		end->lane = &lanes[end->number];
+		if (!take_next(&waiting, end))
 			break;
 	}
-	// Each turn has two halves, as a step waits twice: for its rule, and for its words.
-	while (going > 0) {
-		for (size_t i = 0; i < going; i++)
-			if (fast[i].state == FAST && !fast_ask(&fast[i], cache))
-				fast_leave(&fast[i]);
-		for (size_t i = 0; i < going; i++) {
-			if ((fast[i].state == FAST && fast_step(&fast[i], cache)) || lane_turn(&fast[i]))
+	while (end > turns)
+		for (struct turn *turn = turns; turn < end; turn++) {
+			if ((turn->state == READY && turn_step(turn, sets)) || turn_slowly(turn, unwinder))
 				continue;
-			lane_end(fast[i].lane);
-			if (!take_next(&waiting, &fast[i], (size_t)(fast[i].lane - lanes)))
-				fast[i] = fast[--going];
+			if (turn->has_lane)
+				lane_end(turn->lane);
+			if (!take_next(&waiting, turn))
+				*turn-- = *--end;
 		}
-	}
 }

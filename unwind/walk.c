@@ -18,12 +18,15 @@ bool walk_sampled_register(const struct unwind_input *input, unsigned perf_regis
 
 void walk_prepare(struct unwinder *unwinder)
 {
+	if (__builtin_expect(near_is_used_up(&unwinder->near), 0))
+		near_forget(&unwinder->near);
 	if (__builtin_expect(unwinder->next_serial < LAST_SERIAL, 1))
 		return;
 	// All numbers are used: old entries might be taken for new ones.
 	memset(unwinder->cache, 0, CACHE_SETS * sizeof(*unwinder->cache));
 	memset(unwinder->recent, 0, sizeof(unwinder->recent));
 	memset(unwinder->active, 0, sizeof(unwinder->active));
+	near_forget(&unwinder->near);
 	unwinder->born_ns++;
 	unwinder->next_serial = 0;
 }
@@ -137,6 +140,15 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	return rule;
 }
 
+static void learn(struct walk *walk, uint64_t lookup, struct unwind_rule rule)
+{
+	const struct known_map *active = walk->active;
+
+	if (walk->is_fast)
+		near_learn(&walk->unwinder->near, active->generation,
+		           &(struct near_place){ .start = active->map.start, .size = active->size, .to_key = active->to_key }, lookup, rule);
+}
+
 static struct unwind_rule cached_rule(struct walk *walk, uint64_t lookup, uint8_t kind)
 {
 	struct unwinder *unwinder = walk->unwinder;
@@ -149,11 +161,13 @@ static struct unwind_rule cached_rule(struct walk *walk, uint64_t lookup, uint8_
 	const struct cache_entry *entry = cache_find(set, key);
 	if (entry != NULL) {
 		unwinder->counters.cache_hits++;
+		learn(walk, lookup, entry->rule);
 		return entry->rule;
 	}
 	unwinder->counters.cache_misses++;
 	struct unwind_rule rule = rule_at(walk, &active->map, lookup, kind);
 	cache_put(set, key, rule);
+	learn(walk, lookup, rule);
 	return rule;
 }
 
@@ -318,28 +332,26 @@ static uint8_t place_of(uint64_t mask, uint8_t perf_register)
 	return (uint8_t)__builtin_popcountll(mask & (((uint64_t)1 << perf_register) - 1));
 }
 
-static const struct register_places *places_of(struct unwinder *unwinder, const struct unwind_input *input)
+const struct register_places *walk_new_places(struct unwinder *unwinder, const struct unwind_input *input)
 {
 	struct register_places *places = &unwinder->places;
-
-	if (places->arch != NULL && places->arch->machine == input->machine && places->mask == input->regs_mask)
-		return places;
 	const struct unwind_arch *arch = unwind_arch_for(input->machine);
 	uint64_t mask = input->regs_mask;
-	*places = (struct register_places){ .mask = mask, .arch = arch };
+	*places = (struct register_places){ .mask = mask, .machine = input->machine, .arch = arch };
 	if (arch == NULL)
 		return NULL;
 	places->pc = place_of(mask, arch->perf_pc);
 	places->sp = place_of(mask, arch->perf_sp);
 	places->fp = place_of(mask, arch->perf_fp);
 	places->lr = place_of(mask, arch->perf_lr);
+	places->is_fast = arch->word_bytes == 8 && arch->ra_mask == UINT64_MAX && places->pc != 0xff && places->sp != 0xff && places->fp != 0xff;
 	return places;
 }
 
 bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const struct unwind_input *input, struct unwind_stack *out,
                 struct cursor *at)
 {
-	const struct register_places *places = places_of(unwinder, input);
+	const struct register_places *places = walk_places(unwinder, input);
 
 	out->count = out->gap = 0;
 	out->last_cfa = 0;
@@ -355,6 +367,7 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	walk->unwinder = unwinder;
 	walk->input = input;
 	walk->arch = places->arch;
+	walk->is_fast = places->is_fast;
 	walk->active = &unwinder->active[lane];
 	walk->out = out;
 	walk->rewalks = 0;

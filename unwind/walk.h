@@ -3,6 +3,7 @@
 #define PERFSAMPLE_UNWIND_WALK_H
 
 #include "unwind/cfi_expr.h"
+#include "unwind/near.h"
 #include "unwind/rule_table.h"
 #include "unwind/unwind.h"
 
@@ -30,7 +31,10 @@ struct known_map {
 struct register_places {
 	uint64_t mask;
 	const struct unwind_arch *arch; // NULL: none were looked for yet
+	uint16_t machine;
 	uint8_t pc, sp, fp, lr;         // 0xff: not delivered
+	bool is_fast;                   // all that fast steps begin with is there, and the machine is one that they are made for: words of 8 bytes, return
+	                                // addresses as they stand
 };
 
 struct unwinder {
@@ -42,6 +46,7 @@ struct unwinder {
 	struct register_places places;  // of the last sample
 	uint64_t born_ns;
 	uint32_t next_serial;
+	struct near near;               // the short cut of stacks.c
 	struct unwind_counters counters;
 };
 
@@ -63,6 +68,7 @@ struct walk {
 	struct stack_view view;
 	struct unwind_stack *out;
 	unsigned rewalks;
+	bool is_fast; // register_places
 	bool has_gap; // frames were left out: the way from the leaf is no longer known
 	// All registers of frame `registers_frame` (an index into out->frames); steps by rules do not keep them up.
 	size_t registers_frame;
@@ -86,19 +92,6 @@ static inline struct known_map *recent_set(struct unwinder *unwinder, uint64_t g
 	return unwinder->recent[((addr >> 16) + (generation << 40)) * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
 }
 
-// Makes the mapping at an address the active one, if it was seen lately and has rules.
-static inline bool walk_turn_to(struct walk *walk, uint64_t addr)
-{
-	const struct known_map *set = recent_set(walk->unwinder, walk->active->generation, addr);
-
-	for (size_t i = 0; i < 2; i++)
-		if (addr - set[i].map.start < set[i].size && set[i].generation == walk->active->generation) {
-			*walk->active = set[i];
-			return true;
-		}
-	return false;
-}
-
 static inline struct cache_set *cache_set_of(struct cache_set *cache, uint64_t key)
 {
 	return &cache[key & (CACHE_SETS - 1)];
@@ -117,21 +110,21 @@ static inline const struct cache_entry *cache_find(const struct cache_set *set, 
 	return entry;
 }
 
-static inline uint64_t rule_word(const struct cache_entry *entry)
-{
-	uint64_t word;
-
-	memcpy(&word, &entry->rule, sizeof(word));
-	return word;
-}
-
 static inline void cache_put(struct cache_set *set, uint64_t key, struct unwind_rule rule)
 {
-	// Fast steps read a word for fp whatever the rule: where none is saved, one that is there for sure.
-	if ((rule.kind & ~(uint32_t)1) == (RULE_SP | RULE_RA_SAVED))
-		rule.fp_off = rule.ra_off;
 	memmove(&set->way[1], &set->way[0], (CACHE_WAYS - 1) * sizeof(set->way[0]));
 	set->way[0] = (struct cache_entry){ .key = key, .rule = rule };
+}
+
+// Where a sample's registers are. NULL: of a machine that is not known.
+const struct register_places *walk_new_places(struct unwinder *unwinder, const struct unwind_input *input);
+static inline const struct register_places *walk_places(struct unwinder *unwinder, const struct unwind_input *input)
+{
+	const struct register_places *places = &unwinder->places;
+
+	if (__builtin_expect(places->arch != NULL && places->machine == input->machine && places->mask == input->regs_mask, 1))
+		return places;
+	return walk_new_places(unwinder, input);
 }
 
 // Before the first of some stacks is begun.

@@ -52,6 +52,12 @@ MUTANTS = [
     ("i386: words of four bytes", "unwind/arch/i386.c", ".word_bytes = 4,", ".word_bytes = 8,", "unwind_foreign"),
     ("rows: another CFA register than the row before", "unwind/rule_table.c", "(is_at_fp ? RULE_FP : RULE_SP)", "base", "rule_table"),
     ("rows: fp saved by now", "unwind/rule_table.c", "(is_fp_saved ? RULE_FP_SAVED : 0)", "0", "rule_table"),
+    ("rules by address: of mappings that the address space has", "unwind/near.h", " && (places >> (entry->key & (PLACES - 1)) & 1) != 0", "", "unwind_near"),
+    ("rules by address: an address space's own mappings", "unwind/near.h", "if (space->generation != generation)", "if (0)", "unwind_near"),
+    ("rules by address: a mapping of another size is another one", "unwind/near.c", " && known->size == place->size", "", "unwind_near"),
+    ("rules by address: what is no address is put down as none", "unwind/stacks.c", "if (__builtin_expect(ra - 1 >= pace->last_addr, 0))", "if (0)",
+     "unwind_near"),
+    ("rules by address: words outside the frame", "unwind/stacks.c", " && __builtin_expect(size + near_fp_off(rule) < size, 1);", ";", "unwind_near"),
     ("leaf rule: words pushed since", "unwind/fp.c", "LEAF_WORDS = 3,", "LEAF_WORDS = 1,", "unwind_hard"),
     ("frame pointers: sp is above the pair", "unwind/fp.c", "out.sp = at->fp + 2 * word;", "out.sp = at->fp + word;", "unwind_hard"),
     ("a root by signs is told apart", "unwind/fp.c", "*end = UNWIND_ROOT_GUESSED;", "*end = UNWIND_ROOT;", "unwind_kinds"),
@@ -82,8 +88,8 @@ def try_one(mutant, folder):
     if text.count(old) != 1:
         return "broken", what, f"{path}: the text to be changed is there {text.count(old)} times"
     build = os.environ["BUILD"]
-    if path.endswith(".h"):  # whoever includes it: the walk
-        copy, source = os.path.join(folder, "include", path), "unwind/walk.c"
+    if path.endswith(".h"):  # in whoever uses it
+        copy, source = os.path.join(folder, "include", path), "unwind/stacks.c" if path == "unwind/near.h" else "unwind/walk.c"
         include = f"-I{folder}/include"
     else:
         copy, source, include = os.path.join(folder, os.path.basename(path)), os.path.join(folder, os.path.basename(path)), ""

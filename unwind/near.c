@@ -1,0 +1,93 @@
+#include "unwind/near.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
+
+// Steps of an address space before it is worth entries; and steps without a number before all numbers are given anew, which costs some 50 µs.
+enum { STEPS_BEFORE = 64, REFUSED_BEFORE = 1 << 16, PROBES = 4 };
+
+void near_init(struct near *near)
+{
+	const size_t size = NEAR_SETS * sizeof(*near->sets);
+
+	// On a huge page where the host gives them: it is read all over. Pages that nobody touches cost nothing.
+	near->memory = mem_zero(2, size);
+	near->sets = (struct near_set *)(((uintptr_t)near->memory + size - 1) & ~(uintptr_t)(size - 1));
+	madvise(near->sets, size, MADV_HUGEPAGE);
+}
+
+void near_release(struct near *near)
+{
+	free(near->memory);
+}
+
+void near_forget(struct near *near)
+{
+	memset(near->sets, 0, NEAR_SETS * sizeof(*near->sets));
+	memset(near->places, 0, sizeof(near->places));
+	memset(near->spaces, 0, sizeof(near->spaces));
+	near->refused = 0;
+}
+
+// The word of a rule. NEAR_NONE: not one of fast steps.
+static uint64_t word_of(struct unwind_rule rule)
+{
+	const bool is_saved = (rule.kind & RULE_FP_SAVED) != 0;
+	const int16_t fp_off = is_saved ? rule.fp_off : rule.ra_off;
+
+	if (rule.kind == RULE_ROOT)
+		return NEAR_ROOT;
+	if ((rule.kind & ~(uint32_t)(RULE_FP_SAVED | 1)) != (RULE_SP | RULE_RA_SAVED) || rule.ra_off != -8 || ((rule.cfa_off | fp_off) & 7) != 0)
+		return NEAR_NONE;
+	return (uint64_t)rule.cfa_off << 32 | (uint64_t)(uint16_t)fp_off << 16 | (is_saved ? NEAR_FP_SAVED : 0) |
+	       ((rule.kind & RULE_BASE_MASK) == RULE_FP ? NEAR_FROM_FP : 0);
+}
+
+// PLACES: no number is free.
+static unsigned number_of(struct near *near, const struct near_place *place)
+{
+	uint64_t hash = (place->to_key + place->start) * 0x9e3779b97f4a7c15u >> (64 - PLACE_BITS);
+
+	for (unsigned i = 0; i < PROBES; i++) {
+		struct near_place *known = &near->places[(hash + i) % PLACES];
+		if (known->size == 0)
+			*known = *place;
+		if (known->start == place->start && known->size == place->size && known->to_key == place->to_key)
+			return (unsigned)(hash + i) % PLACES;
+	}
+	return PLACES;
+}
+
+bool near_is_used_up(const struct near *near)
+{
+	return near->refused >= REFUSED_BEFORE;
+}
+
+void near_learn(struct near *near, uint64_t generation, const struct near_place *place, uint64_t lookup, struct unwind_rule rule)
+{
+	struct near_space *space = near_space_of(near, generation);
+	const uint64_t word = word_of(rule);
+
+	if (word == NEAR_NONE || lookup >> (64 - PLACE_BITS) != 0)
+		return;
+	if (space->steps < STEPS_BEFORE) {
+		space->steps++;
+		return;
+	}
+	unsigned number = number_of(near, place);
+	if (number == PLACES) {
+		near->refused++;
+		return;
+	}
+	space->places |= (uint64_t)1 << number;
+	struct near_set *set = &near->sets[near_set_number(lookup)];
+	const uint64_t key = lookup << PLACE_BITS | number;
+	for (unsigned i = 0; i < NEAR_WAYS; i++) // another address space brought it
+		if (set->way[i].key == key && set->way[i].rule != NEAR_NONE)
+			return;
+	memmove(&set->way[1], &set->way[0], (NEAR_WAYS - 1) * sizeof(set->way[0]));
+	set->way[0] = (struct near_entry){ .key = key, .rule = word };
+}
