@@ -2,6 +2,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "symbols/dwarf_internal.h"
 
 enum { ATTRS_LIMIT = 1 << 20, ENTRIES_LIMIT = 1 << 20 };
@@ -248,15 +249,8 @@ const struct abbrev_table *dwarf_abbrevs(const struct dwarf_unit *unit)
 
 const struct abbrev *abbrev_search(const struct abbrev_table *table, uint64_t code)
 {
-	size_t lo = 0, hi = table->entries.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (table->entries.data[middle].code < code)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo < table->entries.count && table->entries.data[lo].code == code ? &table->entries.data[lo] : NULL;
+	const size_t at = first_not(0, table->entries.count, i, table->entries.data[i].code < code);
+	return at < table->entries.count && table->entries.data[at].code == code ? &table->entries.data[at] : NULL;
 }
 
 void abbrev_table_release(struct abbrev_table *table)

@@ -2,6 +2,7 @@
 // has none of the addresses and keeps only what has one.
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "symbols/dwarf_internal.h"
 
 // VISITS_LIMIT: ranges that may hold an address, of all functions that overlap and of all that are inlined into each other.
@@ -31,15 +32,7 @@ static size_t first_at(const struct asking *a, uint64_t addr)
 	uint64_t bucket = (addr - answers[0].addr) >> a->shift;
 	if (bucket >= a->bucket_count)
 		return a->out->answers.count;
-	size_t lo = a->buckets[bucket], hi = a->buckets[bucket + 1];
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (answers[middle].addr < addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return first_not(a->buckets[bucket], a->buckets[bucket + 1], i, answers[i].addr < addr);
 }
 
 static void make_buckets(struct asking *a)
@@ -207,18 +200,11 @@ const struct dwarf_answer *dwarf_functions_answer(struct dwarf_unit *unit, uint6
 	struct dwarf_functions *functions = unit->functions;
 	if (functions == NULL)
 		return NULL;
-	size_t lo = 0, hi = functions->answers.count;
-	if (functions->next_answer < hi && functions->answers.data[functions->next_answer].addr == vaddr)
+	if (functions->next_answer < functions->answers.count && functions->answers.data[functions->next_answer].addr == vaddr)
 		return &functions->answers.data[functions->next_answer++];
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (functions->answers.data[middle].addr < vaddr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (lo >= functions->answers.count || functions->answers.data[lo].addr != vaddr)
+	const size_t at = first_not(0, functions->answers.count, i, functions->answers.data[i].addr < vaddr);
+	if (at >= functions->answers.count || functions->answers.data[at].addr != vaddr)
 		return NULL;
-	functions->next_answer = lo + 1;
-	return &functions->answers.data[lo];
+	functions->next_answer = at + 1;
+	return &functions->answers.data[at];
 }

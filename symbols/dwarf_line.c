@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "symbols/dwarf_internal.h"
 
 enum { FILES_LIMIT = 1 << 20, FORMATS_LIMIT = 32, LONGEST_PLAIN = 3 };
@@ -145,15 +146,7 @@ static inline void put_row(struct program *p, struct row_end *rows, uint64_t add
 
 static size_t first_at(const struct asking *a, uint64_t addr)
 {
-	size_t lo = 0, hi = a->count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (a->answers[middle].addr < addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return first_not(0, a->count, i, a->answers[i].addr < addr);
 }
 
 // A row at `addr` ends the row before it, which is that of the addresses up to here.
@@ -459,20 +452,13 @@ static struct dwarf_lines *all_lines(struct dwarf_unit *unit)
 
 static const struct line_answer *find_answer(struct dwarf_lines *lines, uint64_t vaddr)
 {
-	size_t lo = 0, hi = lines->answers.count;
-	if (lines->next_answer < hi && lines->answers.data[lines->next_answer].addr == vaddr)
+	if (lines->next_answer < lines->answers.count && lines->answers.data[lines->next_answer].addr == vaddr)
 		return &lines->answers.data[lines->next_answer++];
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (lines->answers.data[middle].addr < vaddr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (lo >= lines->answers.count || lines->answers.data[lo].addr != vaddr)
+	const size_t at = first_not(0, lines->answers.count, i, lines->answers.data[i].addr < vaddr);
+	if (at >= lines->answers.count || lines->answers.data[at].addr != vaddr)
 		return NULL;
-	lines->next_answer = lo + 1;
-	return &lines->answers.data[lo];
+	lines->next_answer = at + 1;
+	return &lines->answers.data[at];
 }
 
 bool dwarf_line_find(struct dwarf_unit *unit, uint64_t vaddr, uint32_t *file, uint32_t *line)
@@ -489,18 +475,11 @@ bool dwarf_line_find(struct dwarf_unit *unit, uint64_t vaddr, uint32_t *file, ui
 		return false;
 	const struct line_sequence *sequence = &lines->sequences.data[found];
 	const struct line_row *rows = &lines->rows.data[sequence->first];
-	size_t lo = 0, hi = sequence->count;
-	while (lo < hi) { // the last row at or before the address
-		size_t middle = lo + (hi - lo) / 2;
-		if (rows[middle].addr <= vaddr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (lo == 0)
+	const size_t next = first_not(0, sequence->count, i, rows[i].addr <= vaddr);
+	if (next == 0)
 		return false;
-	*file = rows[lo - 1].file;
-	*line = rows[lo - 1].line;
+	*file = rows[next - 1].file;
+	*line = rows[next - 1].line;
 	return true;
 }
 

@@ -2,6 +2,7 @@
 #include <dwarf.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "symbols/dwarf_internal.h"
 
 enum { REFERENCES_LIMIT = 64, SCOPES_LIMIT = 1 << 20, QUALIFIED_LIMIT = 4096, SEARCHES_LIMIT = 16 };
@@ -108,15 +109,8 @@ static struct dwarf_scope *scope_at(const struct dwarf_scopes *scopes, uint32_t 
 
 static struct dwarf_scope *innermost(const struct dwarf_scopes *scopes, uint32_t die)
 {
-	size_t lo = 0, hi = scopes->all.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (scopes->all.data[middle].begin <= die)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	struct dwarf_scope *scope = lo > 0 ? &scopes->all.data[lo - 1] : NULL;
+	const size_t next = first_not(0, scopes->all.count, i, scopes->all.data[i].begin <= die);
+	struct dwarf_scope *scope = next > 0 ? &scopes->all.data[next - 1] : NULL;
 	while (scope != NULL && scope->end <= die)
 		scope = scope_at(scopes, scope->parent);
 	return scope;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/search.h"
 #include "symbols/damage.h"
 #include "symbols/dwarf_internal.h"
 
@@ -91,15 +92,8 @@ void dwarf_package_read(struct dwarf *dwarf)
 
 const struct dwarf_contribution *dwarf_contribution(const struct dwarf *dwarf, uint64_t offset)
 {
-	size_t lo = 0, hi = dwarf->package.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (dwarf->package.data[middle].info <= offset)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	const struct dwarf_contribution *row = lo > 0 ? &dwarf->package.data[lo - 1] : NULL;
+	const size_t next = first_not(0, dwarf->package.count, i, dwarf->package.data[i].info <= offset);
+	const struct dwarf_contribution *row = next > 0 ? &dwarf->package.data[next - 1] : NULL;
 	return row != NULL && offset - row->info < row->info_size ? row : NULL;
 }
 

@@ -2,6 +2,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "symbols/dwarf_internal.h"
 
 // Length of a unit (7.4): 32-bit, or 64-bit behind 0xffffffff. Values from 0xfffffff0 are reserved.
@@ -99,17 +100,10 @@ static struct dwarf_unit *slot_unit(struct dwarf *dwarf, struct dwarf_slot *slot
 struct dwarf_unit *dwarf_unit_containing(struct dwarf *dwarf, uint64_t offset)
 {
 	dwarf_walk_units(dwarf, offset);
-	size_t lo = 0, hi = dwarf->slots.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (dwarf->slots.data[middle].offset <= offset)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (lo == 0 || offset >= dwarf->slots.data[lo - 1].end)
+	const size_t next = first_not(0, dwarf->slots.count, i, dwarf->slots.data[i].offset <= offset);
+	if (next == 0 || offset >= dwarf->slots.data[next - 1].end)
 		return NULL;
-	return slot_unit(dwarf, &dwarf->slots.data[lo - 1]);
+	return slot_unit(dwarf, &dwarf->slots.data[next - 1]);
 }
 
 struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t offset)

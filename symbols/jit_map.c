@@ -1,5 +1,6 @@
 #include "symbols/jit_map.h"
 
+#include "base/search.h"
 #include "symbols/text_file.h"
 
 enum { ENTRIES_LIMIT = 8 * 1024 * 1024 };
@@ -139,17 +140,10 @@ void jit_map_parse(struct jit_map *map, const char *text, size_t size)
 
 const struct jit_entry *jit_map_find(const struct jit_map *map, uint64_t addr)
 {
-	size_t lo = 0, hi = map->spans.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (map->spans.data[middle].start <= addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (lo == 0 || map->spans.data[lo - 1].entry == NO_ENTRY)
+	const size_t next = first_not(0, map->spans.count, i, map->spans.data[i].start <= addr);
+	if (next == 0 || map->spans.data[next - 1].entry == NO_ENTRY)
 		return NULL;
-	return &map->entries.data[map->spans.data[lo - 1].entry];
+	return &map->entries.data[map->spans.data[next - 1].entry];
 }
 
 void jit_map_release(struct jit_map *map)

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/search.h"
 
 enum { MAGIC = 0x4a695444, HEADER_BYTES = 40, RECORD_BYTES = 16, LINES_MOST = 16 << 20 };
 enum { CODE_LOAD = 0, CODE_MOVE = 1, CODE_DEBUG_INFO = 2, CODE_CLOSE = 3, CODE_UNWINDING_INFO = 4 };
@@ -209,35 +210,20 @@ bool jitdump_parse(struct jitdump *out, const void *bytes, size_t size, struct e
 
 const struct jitdump_code *jitdump_find(const struct jitdump *dump, uint64_t offset)
 {
-	size_t low = 0, high = dump->by_offset.count;
-	while (low < high) { // offsets ascend with the file
-		size_t middle = low + (high - low) / 2;
-		if (dump->codes.data[dump->by_offset.data[middle]].offset <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
+	// Offsets ascend with the file.
+	const size_t next = first_not(0, dump->by_offset.count, i, dump->codes.data[dump->by_offset.data[i]].offset <= offset);
+	if (next == 0)
 		return NULL;
-	const struct jitdump_code *code = &dump->codes.data[dump->by_offset.data[low - 1]];
+	const struct jitdump_code *code = &dump->codes.data[dump->by_offset.data[next - 1]];
 	return offset - code->offset < code->size ? code : NULL;
 }
 
 const struct jitdump_line *jitdump_line(const struct jitdump *dump, const struct jitdump_code *code, uint64_t offset)
 {
 	uint64_t addr = code->addr + (offset - code->offset);
-	const struct jitdump_line *found = NULL;
-	for (uint32_t low = 0, high = code->line_count; low < high;) {
-		uint32_t middle = low + (high - low) / 2;
-		const struct jitdump_line *line = &dump->lines.data[code->first_line + middle];
-		if (line->addr <= addr) {
-			found = line;
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return found;
+	const struct jitdump_line *lines = dump->lines.data + code->first_line;
+	const size_t next = first_not(0, code->line_count, i, lines[i].addr <= addr);
+	return next > 0 ? &lines[next - 1] : NULL;
 }
 
 void jitdump_release(struct jitdump *dump)

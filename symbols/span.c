@@ -2,6 +2,8 @@
 
 #include <stdbool.h>
 
+#include "base/search.h"
+
 enum { RUN = 16 };
 
 void span_add(struct span_table *table, uint64_t lo, uint64_t hi, uint32_t value)
@@ -109,14 +111,7 @@ void span_finish(struct span_table *table)
 // The index of the first span in [lo, hi) that begins behind the address.
 static size_t first_behind(const struct span_table *table, uint64_t addr, size_t lo, size_t hi)
 {
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (table->spans.data[middle].start <= addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return first_not(lo, hi, i, table->spans.data[i].start <= addr);
 }
 
 uint32_t span_find(const struct span_table *table, uint64_t addr)

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "unwind/rule_table.h"
 
 enum {
@@ -104,17 +105,10 @@ void go_table_build(struct unwind_image *image)
 
 struct unwind_rule rule_table_stop(const struct unwind_image *image, uint64_t vaddr)
 {
-	size_t low = 0, high = image->stops.count;
-	uint64_t at = vaddr - image->base;
+	const uint64_t at = vaddr - image->base;
+	const size_t stop = first_not(0, image->stops.count, i, image->stops.data[i].end <= at);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (image->stops.data[middle].end <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == image->stops.count || at < image->stops.data[low].start)
+	if (stop == image->stops.count || at < image->stops.data[stop].start)
 		return (struct unwind_rule){ 0 };
-	return (struct unwind_rule){ .kind = image->stops.data[low].kind };
+	return (struct unwind_rule){ .kind = image->stops.data[stop].kind };
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/search.h"
+
 // ---------------------------------------------------------------- rows into rules
 
 enum { OP_BREG0 = 0x70, OP_LIT0 = 0x30, OP_AND = 0x1a, OP_GE = 0x2a, OP_SHL = 0x24, OP_PLUS = 0x22, OP_DEREF = 0x06 };
@@ -155,14 +157,8 @@ static size_t search(const struct rule_table *table, uint32_t at)
 		low = table->hints[hint];
 		high = table->hints[hint + 1];
 	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (rule_table_ref(table, middle).start <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 ? low - 1 : table->fde_count;
+	const size_t next = first_not(low, high, i, rule_table_ref(table, i).start <= at);
+	return next > 0 ? next - 1 : table->fde_count;
 }
 
 struct compiling {
@@ -280,16 +276,8 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 
 static struct unwind_rule find_in_rows(const struct rule_row *rows, size_t count, uint32_t at)
 {
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (rows[middle].start <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 ? rows[low - 1].rule : (struct unwind_rule){ 0 };
+	const size_t next = first_not(0, count, i, rows[i].start <= at);
+	return next > 0 ? rows[next - 1].rule : (struct unwind_rule){ 0 };
 }
 
 static struct unwind_rule find_in_table(struct unwind_image *image, struct rule_table *table, uint32_t at,

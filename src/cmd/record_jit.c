@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/search.h"
 #include "elf/guard.h"
 #include "symbols/jitdump.h"
 
@@ -12,15 +13,7 @@ struct places { VEC(uint64_t) offsets; }; // in the dump
 
 static size_t first_not_below(const struct sampled_addr *addrs, size_t count, uint64_t addr)
 {
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (addrs[middle].image_addr < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return first_not(0, count, i, addrs[i].image_addr < addr);
 }
 
 // Which code of the dump was sampled. An address is looked for in all code that ever stood there: the reader, who has the samples' times, chooses.

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "load/loader.h"
 
 enum { THROTTLED_MOST = 4096 }; // at one time: ids and CPUs of a real machine, not of a made-up file
@@ -261,14 +262,7 @@ static void place_losses(struct loader *loader, bool any_accounted)
 	for (size_t i = 0; i < account->gaps.count; i++) {
 		const struct account_gap *gap = &account->gaps.data[i];
 		// LOST records are in the order of their ends: skip what ended before, and stop a while behind.
-		size_t low = 0, high = account->lost.count;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-			if (account->lost.data[middle].to_ns <= gap->from_ns)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		const size_t low = first_not(0, account->lost.count, k, account->lost.data[k].to_ns <= gap->from_ns);
 		size_t end = low;
 		while (end < account->lost.count && end - low < 4096 && account->lost.data[end].from_ns < gap->to_ns)
 			end++;

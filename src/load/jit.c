@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/search.h"
 #include "elf/guard.h"
 #include "load/loader.h"
 
@@ -47,18 +48,11 @@ const struct jit_unwind *jit_find_unwind(const struct jit *jit, const char *path
 		const struct jit_source *s = &jit->sources.data[i];
 		if (s->fd < 0 || s->unwinds.count == 0 || strcmp(s->path, path) != 0)
 			continue;
-		size_t low = 0, high = s->unwinds.count;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-			if (s->unwinds.data[middle].offset <= offset)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low == 0 || offset - s->unwinds.data[low - 1].offset >= s->unwinds.data[low - 1].size)
+		const size_t next = first_not(0, s->unwinds.count, k, s->unwinds.data[k].offset <= offset);
+		if (next == 0 || offset - s->unwinds.data[next - 1].offset >= s->unwinds.data[next - 1].size)
 			return NULL;
 		*source = s;
-		return &s->unwinds.data[low - 1];
+		return &s->unwinds.data[next - 1];
 	}
 	return NULL;
 }

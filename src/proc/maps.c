@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/search.h"
 
 struct maps *maps_retain(struct maps *maps)
 {
@@ -23,15 +24,7 @@ void maps_release(struct maps *maps)
 
 uint32_t maps_lower_bound(const struct maps *maps, uint64_t addr)
 {
-	uint32_t low = 0, high = maps->count;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (maps->items[middle].end <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (uint32_t)first_not(0, maps->count, i, maps->items[i].end <= addr);
 }
 
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr)

@@ -1,6 +1,7 @@
 // Quantiles, histogram buckets, sampled allocations, weights, loss by window: pure formulas of sections 4, 5, 11 and 12.
 #include <math.h>
 
+#include "base/search.h"
 #include "report/estimate_more.h"
 
 static double binomial_cdf(double x, double n, double q) // P(X <= x)
@@ -14,26 +15,11 @@ struct quantile_ranks quantile_ranks(uint64_t n, double q, double conf)
 	struct quantile_ranks r = { .point = (uint64_t)fmax(1, ceil(count * q - 1e-9 * count * q)) };
 	if (n == 0)
 		return (struct quantile_ranks){ 0 };
-	uint64_t lo = 0, hi = n; // largest l with P(X <= l - 1) <= half
-	while (lo < hi) {
-		uint64_t l = hi - (hi - lo) / 2;
-		if (binomial_cdf((double)l - 1, count, q) <= half)
-			lo = l;
-		else
-			hi = l - 1;
-	}
-	r.lo = lo;
-	lo = 1;
-	hi = n + 1; // smallest u with P(X <= u - 1) >= 1 - half
-	while (lo < hi) {
-		uint64_t u = lo + (hi - lo) / 2;
-		if (binomial_cdf((double)u - 1, count, q) >= 1 - half)
-			hi = u;
-		else
-			lo = u + 1;
-	}
-	r.coverage = binomial_cdf((double)lo - 1, count, q) - binomial_cdf((double)r.lo - 1, count, q);
-	r.hi = lo > n ? 0 : lo;
+	// The largest l with P(X <= l - 1) <= half, and the smallest u with P(X <= u - 1) >= 1 - half.
+	r.lo = first_not(1, n + 1, l, binomial_cdf((double)l - 1, count, q) <= half) - 1;
+	const uint64_t hi = first_not(1, n + 1, u, binomial_cdf((double)u - 1, count, q) < 1 - half);
+	r.coverage = binomial_cdf((double)hi - 1, count, q) - binomial_cdf((double)r.lo - 1, count, q);
+	r.hi = hi > n ? 0 : hi;
 	return r;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "report/build.h"
 
 enum { RUN_INTERVALS = 1 << 12 };
@@ -98,15 +99,7 @@ static int by_double(const void *a, const void *c)
 
 static size_t count_below(const double *sorted, size_t count, double value) // elements < value
 {
-	size_t lo = 0, hi = count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (sorted[middle] < value)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return first_not(0, count, i, sorted[i] < value);
 }
 
 // Where loss counts, and for rows whose own uncertainty is not known, the ranks that the worst-case ends leave are possible too.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/search.h"
 #include "report/estimate.h"
 
 // A pair is told apart when the test says so at the larger of the two design effects; the test is monotone in the design effect, so this is
@@ -48,25 +49,8 @@ static bool is_apart(const struct ranking *r, size_t i, size_t j)
 
 static void find_thresholds(const struct ranking *r, size_t i)
 {
-	size_t lo = 0, hi = i; // first j < i that is not apart
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (is_apart(r, i, middle))
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	r->above[i] = lo;
-	lo = i + 1;
-	hi = r->rows; // first j > i that is apart
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (is_apart(r, i, middle))
-			hi = middle;
-		else
-			lo = middle + 1;
-	}
-	r->below[i] = lo;
+	r->above[i] = first_not(0, i, j, is_apart(r, i, j));
+	r->below[i] = first_not(i + 1, r->rows, j, !is_apart(r, i, j));
 }
 
 static void tree_add(int32_t *tree, size_t rows, size_t at, int32_t value)
