@@ -14,7 +14,9 @@ static const uint64_t memory[8] = { 1, 0x1010, 0x2000, 0x1000, 5, 6, 7, 8 };
 
 static void evaluate(const struct cfi_section *section, const struct cfi_reg *reg)
 {
-	struct stack_view view = { (const uint8_t *)memory, 0x1000, sizeof(memory), 0, UINT64_MAX, section->address_bytes, NULL, NULL };
+	struct stack_view view = {
+		.bytes = (const uint8_t *)memory, .start = 0x1000, .size = sizeof(memory), .addr_end = UINT64_MAX, .word_bytes = section->address_bytes,
+	};
 	struct register_set registers = { .known = 0x1ffffffff };
 	uint64_t result, missed, initial = 0x1008;
 
