@@ -41,7 +41,7 @@ static void open_file(struct symbol_module *module)
 	const char *symfs = module->options->symfs != NULL ? module->options->symfs : "";
 	char *path = mem_printf("%s%s", symfs, module->wanted.path);
 	struct image *image = NULL;
-	if (access(path, F_OK) == 0) {
+	if (image_is_there(path)) {
 		struct err err = { 0 };
 		module->missing = SYMBOL_BAD_FILE;
 		if (!image_open_path(&image, path, &err))

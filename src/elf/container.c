@@ -1,6 +1,12 @@
 #include "elf/container.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "elf/guard.h"
 
 enum {
 	END_RECORD = 0x06054b50, END_BYTES = 22, END64_RECORD = 0x06064b50, END64_LOCATOR = 0x07064b50, LOCATOR_BYTES = 20,
@@ -151,5 +157,26 @@ bool container_find_name(struct bytes file, const char *name, struct container_e
 			found = true;
 		}
 	}
+	return found;
+}
+
+bool container_name_at(const char *path, uint64_t offset, uint64_t *start, char **name)
+{
+	struct container_entry entry;
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	const void *data = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 ? guard_map(fd, (size_t)st.st_size) : NULL;
+	close(fd);
+	if (data == NULL)
+		return false;
+	bool found = container_find_at(bytes_of(data, (size_t)st.st_size), offset, &entry);
+	if (found) {
+		*start = entry.start;
+		*name = mem_string_n((const char *)entry.name.start, (size_t)(entry.name.end - entry.name.start));
+	}
+	guard_unmap(data, (size_t)st.st_size);
 	return found;
 }

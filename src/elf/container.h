@@ -18,5 +18,7 @@ bool container_is(struct bytes file); // does it begin as a zip archive?
 bool container_find_at(struct bytes file, uint64_t offset, struct container_entry *out);
 // The stored entry of that name; else the one whose last part is that name ("libx.so" for "lib/arm64-v8a/libx.so").
 bool container_find_name(struct bytes file, const char *name, struct container_entry *out);
+// The same of the zip archive of that name, ours to open: where the entry begins, and its name (the caller's).
+bool container_name_at(const char *path, uint64_t offset, uint64_t *start, char **name);
 
 #endif

@@ -419,6 +419,17 @@ static int open_archive(const char *path, const char **entry)
 	return fd;
 }
 
+bool image_is_there(const char *path)
+{
+	const char *entry;
+	int fd = access(path, F_OK) == 0 ? -1 : open_archive(path, &entry);
+
+	if (fd < 0)
+		return access(path, F_OK) == 0;
+	close(fd);
+	return true;
+}
+
 bool image_open_path(struct image **out, const char *path, struct err *err)
 {
 	struct container_entry found;

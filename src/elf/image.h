@@ -76,6 +76,7 @@ bool image_open_path(struct image **out, const char *path, struct err *err);
 // Takes a copy of `size` bytes (a vdso, a library read through /proc/PID/mem). With `from_memory`, file offsets mean
 // nothing and segments are read where they were loaded (offset := vaddr).
 bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool from_memory, const char *path, struct err *err);
+bool image_is_there(const char *path); // whether image_open_path finds anything to open
 // Whether what could not be opened is a damaged image, rather than missing, not readable or something else than ELF: a regular file that begins as
 // ELF or, with `was_elf` (one is known to have been there), does not.
 bool image_is_damaged(const char *path, bool was_elf);

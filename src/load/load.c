@@ -256,12 +256,19 @@ static void add_sample(struct loader *loader, struct queued *queued)
 static void apply(struct loader *loader, struct queued *queued)
 {
 	const struct record *record = &queued->record;
+	struct record entered;
 	account_record(loader, record, queued->event);
 	if ((record->id.has & PERF_SAMPLE_TIME) != 0)
 		jit_advance(loader, record->id.time_ns);
 	if (record->type == PERF_RECORD_SAMPLE) {
 		add_sample(loader, queued);
 		return;
+	}
+	bool is_mapping = record->type == PERF_RECORD_MMAP || record->type == PERF_RECORD_MMAP2;
+	if (is_mapping) {
+		const struct record_layout *layout = &reader_event_at(loader->reader, queued->event)->layout;
+		entered = *record;
+		record = archives_enter(&loader->archives, &entered, layout->trailer_bytes) ? &entered : record;
 	}
 	if (spaces_apply(loader->spaces, record, queued->synthesized) == SPACE_MAPPED)
 		learn_build_id(loader, record);
@@ -433,6 +440,7 @@ static void release(struct loader *loader)
 	queue_release(&loader->queue);
 	account_release(&loader->account);
 	images_release(&loader->images);
+	archives_release(&loader->archives);
 	damages_release(&loader->damages);
 	jit_release(&loader->jit);
 	spaces_free(loader->spaces);
@@ -479,6 +487,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	seen_init(&loader->seen);
 	images_init(&loader->images, &where, reader_features(reader));
 	jit_init(&loader->jit);
+	loader->archives.symfs = where.symfs;
 	bool wants_peer = options->libunwind || options->compare != NULL;
 	bool good = (!wants_peer || libunwind_new(&loader->libunwind, err)) && replay(loader, err);
 	if (good)

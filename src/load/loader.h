@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "load/account.h"
 #include "load/ahead.h"
+#include "load/archives.h"
 #include "load/images.h"
 #include "load/jit.h"
 #include "load/load.h"
@@ -54,6 +55,7 @@ struct loader {
 	struct queue queue;
 	struct account account;
 	struct images images;
+	struct archives archives;
 	struct damages damages;  // files that contradict themselves, each told of once
 	struct seen seen;
 	uint32_t light_forgotten; // how often, and once at the start
