@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 		(void)image_vaddr_to_offset(image, strtoull(line, NULL, 16), &offset);
 		vec_push(&queries, (struct symbol_query){ id, offset });
 	}
-	symbolizer_resolve(s, queries.data, queries.count, 0);
+	symbolizer_resolve(s, queries.data, queries.count, 0, NULL);
 	double seconds = now_s() - start;
 	(void)setvbuf(stdout, NULL, _IOFBF, 64 * 1024);
 	for (size_t i = 0; !time_only && i < queries.count; i++)

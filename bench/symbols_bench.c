@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 	}
 	if (!list) {
 		size_t named = 0, inlined = 0;
-		symbolizer_resolve(symbolizer, queries, count, 0);
+		symbolizer_resolve(symbolizer, queries, count, 0, NULL);
 		for (size_t i = 0; i < count; i++) {
 			const struct symbol_result *result = symbolizer_lookup(symbolizer, id, queries[i].image_addr);
 			named += result->frames[0].name != NULL;

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/intern.h"
+#include "base/sort.h"
 #include "symbols/alias.h"
 #include "symbols/module.h"
 #include "symbols/provider.h"
@@ -52,6 +53,7 @@ struct symbolizer {
 		const struct entry *entry;
 		const struct symbol_alias *aliases;
 		size_t alias_count;
+		struct symbol_result *plain; // of an address in it of which debug information tells nothing; NULL: none yet
 	} last;
 };
 
@@ -285,6 +287,7 @@ static void remember(struct symbolizer *s, struct entry *entry, size_t p, const 
 	s->last.shown = s->options.demangle && hit->length > 0 && hit->name[0] == '_' ? shown(s, hit->name, hit->length) : s->last.linkage;
 	s->last.aliases = NULL;
 	s->last.alias_count = 0;
+	s->last.plain = NULL;
 	if (hit->has_aliases && s->providers[p]->alias != NULL)
 		find_aliases(s, entry, p, hit);
 }
@@ -385,7 +388,6 @@ static void compose(struct symbolizer *s, struct symbol_result *result, const st
 
 static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
 {
-	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
 	struct symbol_hit hit = { 0 };
 	struct symbol_chain chain;
 	chain.count = 0;
@@ -403,6 +405,12 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 		if (found)
 			remember(s, entry, 0, &hit);
 	}
+	bool is_plain = found && chain.count == 0; // then all addresses of the symbol have the same result
+	if (is_plain && s->last.plain != NULL)
+		return s->last.plain;
+	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
+	if (is_plain)
+		s->last.plain = result;
 	compose(s, result, &hit, &chain);
 	if (found) {
 		result->symbol_start = image_address(entry, hit.start);
@@ -485,21 +493,16 @@ const struct symbol_alias *symbolizer_callee(struct symbolizer *s, uint32_t imag
 {
 	struct entry *entry = s->images.data[image];
 	(void)symbolizer_lookup(s, image, image_addr);
-	struct symbol_result *result = entry->results.data[*hash_map_get(&entry->by_addr, image_addr)];
+	struct symbol_result **place = &entry->results.data[*hash_map_get(&entry->by_addr, image_addr)], *result = *place;
 	if (!result->is_callee_known) {
 		symbol_module_open(&entry->module); // a preset result has opened nothing
+		*place = arena_alloc(&s->arena, sizeof(*result)); // other addresses may share the one that is there
+		**place = *result;
+		result = *place;
 		result->callee = find_callee(s, entry, image_addr);
 		result->is_callee_known = true;
 	}
 	return result->callee;
-}
-
-static int compare_queries(const void *a, const void *b)
-{
-	const struct symbol_query *x = a, *y = b;
-	if (x->image != y->image)
-		return x->image < y->image ? -1 : 1;
-	return x->image_addr < y->image_addr ? -1 : x->image_addr > y->image_addr;
 }
 
 static double now_s(void)
@@ -509,14 +512,13 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// Of one image's queries, sorted: those not known yet are made ready by the providers.
-static void prepare(struct symbolizer *s, const struct symbol_query *queries, size_t count, double deadline_s)
+// Of one image's addresses, sorted: those not known yet are made ready by the providers.
+static void prepare(struct symbolizer *s, struct entry *entry, const struct sort_item *asked, size_t count, double deadline_s)
 {
-	struct entry *entry = s->images.data[queries[0].image];
 	VEC(uint64_t) addrs = { 0 };
 	for (size_t i = 0; i < count; i++) {
-		uint64_t addr = queries[i].image_addr;
-		if ((i > 0 && addr == queries[i - 1].image_addr) || hash_map_get(&entry->by_addr, addr) != NULL)
+		uint64_t addr = asked[i].key;
+		if ((i > 0 && addr == asked[i - 1].key) || hash_map_get(&entry->by_addr, addr) != NULL)
 			continue;
 		symbol_module_open(&entry->module);
 		if (entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, addr, &addr))
@@ -530,36 +532,50 @@ static void prepare(struct symbolizer *s, const struct symbol_query *queries, si
 	vec_release(&addrs);
 }
 
-static void prepare_all(struct symbolizer *s, const struct symbol_query *queries, size_t count, double deadline_s)
+// The queries' addresses and places, image by image, each image's sorted; `ends[i]` is where those of image i end.
+static struct sort_item *sort_queries(const struct symbolizer *s, const struct symbol_query *queries, size_t count, size_t **ends)
 {
-	for (size_t i = 0, from = 0; i < count; i++) {
-		if (i + 1 < count && queries[i + 1].image == queries[i].image)
-			continue;
-		prepare(s, &queries[from], i + 1 - from, deadline_s);
-		from = i + 1;
-	}
+	size_t images = s->images.count, *at = mem_zero(images + 1, sizeof(*at));
+	struct sort_item *sorted = mem_resize(NULL, count, sizeof(*sorted));
+	for (size_t i = 0; i < count; i++)
+		at[queries[i].image + 1]++;
+	for (size_t i = 0; i < images; i++)
+		at[i + 1] += at[i];
+	for (size_t i = 0; i < count; i++)
+		sorted[at[queries[i].image]++] = (struct sort_item){ queries[i].image_addr, (uint32_t)i };
+	for (size_t i = 0, from = 0; i < images; from = at[i++])
+		sort_items(&sorted[from], at[i] - from);
+	*ends = at;
+	return sorted;
 }
 
-void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries, size_t count, double time_limit_s)
+void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries, size_t count, double time_limit_s,
+                        const struct symbol_result **results)
 {
 	if (count == 0)
 		return;
 	double deadline_s = time_limit_s > 0 ? now_s() + time_limit_s : 0;
-	struct symbol_query *sorted = mem_resize(NULL, count, sizeof(*sorted));
-	memcpy(sorted, queries, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), compare_queries);
+	size_t *ends, from = 0;
+	struct sort_item *sorted = sort_queries(s, queries, count, &ends);
 	bool before = s->symbols_only;
-	if (wants_chains(s)) // leaves time to make chains of what was read
-		prepare_all(s, sorted, count, deadline_s > 0 ? deadline_s - time_limit_s / 4 : 0);
-	for (size_t i = 0; i < count; i++) {
-		if (i > 0 && compare_queries(&sorted[i], &sorted[i - 1]) == 0)
-			continue;
-		if (time_limit_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
-			s->symbols_only = now_s() > deadline_s;
-		symbolizer_lookup(s, sorted[i].image, sorted[i].image_addr);
+	for (size_t image = 0; image < s->images.count && wants_chains(s); from = ends[image++]) // leaves time to make chains of what was read
+		prepare(s, s->images.data[image], &sorted[from], ends[image] - from, deadline_s > 0 ? deadline_s - time_limit_s / 4 : 0);
+	from = 0;
+	for (size_t image = 0; image < s->images.count; from = ends[image++]) {
+		hash_map_reserve(&s->images.data[image]->by_addr, ends[image] - from);
+		const struct symbol_result *result = NULL;
+		for (size_t i = from; i < ends[image]; i++) {
+			if (time_limit_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
+				s->symbols_only = now_s() > deadline_s;
+			if (i == from || sorted[i].key != sorted[i - 1].key)
+				result = symbolizer_lookup(s, (uint32_t)image, sorted[i].key);
+			if (results != NULL)
+				results[sorted[i].value] = result;
+		}
 	}
 	s->symbols_only = before;
 	free(sorted);
+	free(ends);
 }
 
 void symbolizer_image_open(struct symbolizer *s, uint32_t image)

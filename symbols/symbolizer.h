@@ -106,9 +106,11 @@ const struct symbol_alias *symbolizer_callee(struct symbolizer *symbolizer, uint
 const char *symbolizer_key(struct symbolizer *symbolizer, const char *linkage_name);
 // Which of a result's functions a call meant: 0 the one shown, i > 0 aliases[i - 1], -1 none of them (a tail call was between) or unknown.
 int symbol_alias_find(struct symbolizer *symbolizer, const struct symbol_result *result, const struct symbol_alias *callee);
-// Many at once, sorted inside so that each compile unit is read once; afterwards lookups answer from memory.
+// Many at once, sorted inside so that each compile unit is read once; afterwards lookups answer from memory. `results`: of each query, what
+// symbolizer_lookup says of it; NULL: not wanted.
 struct symbol_query { uint32_t image; uint64_t image_addr; };
-void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s);
+void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s,
+                        const struct symbol_result **results);
 // What an image was resolved with, for --missing and caveats: file used, debug file used, build ID (hex) and reason.
 // Looks for its files now, without looking up an address.
 void symbolizer_image_open(struct symbolizer *symbolizer, uint32_t image);

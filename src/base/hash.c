@@ -54,21 +54,40 @@ uint32_t *hash_map_get(const struct hash_map *map, uint64_t key)
 	return map->slots[i].used ? &map->slots[i].value : NULL;
 }
 
-static void grow(struct hash_map *map)
+// Fresh memory is written to before it is read: a page that is read first is mapped twice, as zeros and when it is written.
+static struct hash_slot *slots_new(size_t capacity)
+{
+	enum { SLOTS_A_PAGE = 4096 / sizeof(struct hash_slot) };
+	struct hash_slot *slots = mem_zero(capacity, sizeof(*slots));
+	for (size_t i = 0; i < capacity; i += SLOTS_A_PAGE)
+		*(volatile bool *)&slots[i].used = false;
+	return slots;
+}
+
+static void grow_to(struct hash_map *map, size_t capacity)
 {
 	struct hash_map old = *map;
-	map->capacity = old.capacity > 0 ? old.capacity * 2 : 16;
-	map->slots = mem_zero(map->capacity, sizeof(*map->slots));
+	map->capacity = capacity;
+	map->slots = slots_new(capacity);
 	for (size_t i = 0; i < old.capacity; i++)
 		if (old.slots[i].used)
 			map->slots[find(map, old.slots[i].key)] = old.slots[i];
 	free(old.slots);
 }
 
+void hash_map_reserve(struct hash_map *map, size_t count)
+{
+	size_t capacity = map->capacity > 0 ? map->capacity : 16;
+	while (count >= capacity / 4 * 3)
+		capacity *= 2;
+	if (capacity > map->capacity)
+		grow_to(map, capacity);
+}
+
 uint32_t *hash_map_put(struct hash_map *map, uint64_t key, uint32_t initial, bool *is_new)
 {
 	if (map->count * 4 >= map->capacity * 3)
-		grow(map);
+		grow_to(map, map->capacity > 0 ? map->capacity * 2 : 16);
 	struct hash_slot *slot = &map->slots[find(map, key)];
 	if (is_new != NULL)
 		*is_new = !slot->used;

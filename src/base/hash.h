@@ -37,6 +37,8 @@ struct hash_map {
 
 // The value's place, or NULL. Valid until the next hash_map_put.
 uint32_t *hash_map_get(const struct hash_map *map, uint64_t key);
+// Makes room for `count` keys in all.
+void hash_map_reserve(struct hash_map *map, size_t count);
 // The value's place, made with `initial` when the key was new; `*is_new` (may be NULL) tells.
 uint32_t *hash_map_put(struct hash_map *map, uint64_t key, uint32_t initial, bool *is_new);
 bool hash_map_remove(struct hash_map *map, uint64_t key);

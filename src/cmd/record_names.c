@@ -172,7 +172,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 	if (how->debuginfod != NULL)
 		ask_servers(symbolizer, known.data, known.count);
 	double until_s = how->time_limit_s > 0 ? now_s() + how->time_limit_s : 0;
-	symbolizer_resolve(symbolizer, known.data, known.count, how->time_limit_s);
+	symbolizer_resolve(symbolizer, known.data, known.count, how->time_limit_s, NULL);
 	vec_release(&known);
 
 	struct name_image *to = NULL;

@@ -326,6 +326,7 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 		.label_of_name = mem_zero(profile->names.entries.count, sizeof(*f.label_of_name)),
 		.label_of_line = mem_zero(MARKINGS * profile->chains.count, sizeof(*f.label_of_line)),
 	};
+	hash_map_reserve(&f.node_of, profile->nodes.count / 4); // others are the first children of their parents
 	intern_init(&f.fronts);
 	intern_init(&f.labels);
 	count_samples(&f);

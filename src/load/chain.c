@@ -146,11 +146,16 @@ static uint32_t make_frame(struct loader *loader, const struct maps *maps, const
 	return profile_add_frame(loader->profile, &frame);
 }
 
-static uint32_t frame_of(struct loader *loader, const struct maps *maps, const struct chain_frame *from)
+static struct cached_frame *slot_of(struct loader *loader, const struct maps *maps, const struct chain_frame *from)
 {
 	uint32_t generation = maps != NULL ? maps->generation : 0;
 	uint64_t hash = hash_pair(from->addr, (uint64_t)generation << 8 | (uint64_t)from->kind << 4 | from->via);
-	struct cached_frame *slot = &loader->frame_cache[hash % FRAME_CACHE_SLOTS];
+	return &loader->frame_cache[hash % FRAME_CACHE_SLOTS];
+}
+
+static uint32_t frame_of(struct loader *loader, struct cached_frame *slot, const struct maps *maps, const struct chain_frame *from)
+{
+	uint32_t generation = maps != NULL ? maps->generation : 0;
 	if (!slot->is_used || slot->addr != from->addr || slot->generation != generation || slot->kind != from->kind ||
 	    slot->via != from->via || slot->is_kernel != from->is_kernel) {
 		*slot = (struct cached_frame){ .addr = from->addr, .generation = generation, .kind = from->kind, .via = from->via,
@@ -191,9 +196,17 @@ uint32_t chain_intern(struct loader *loader, int32_t tid, const struct chain *ch
 		same++;
 	recent->frames.count = recent->nodes.count = same;
 	uint32_t node = same > 0 ? recent->nodes.data[same - 1] : PROFILE_NONE;
-	for (size_t i = chain->count - same; i > 0; i--) {
+	// Slots are asked for some frames before they are looked at: each is a wait for memory else.
+	enum { ASKED = 16 };
+	struct cached_frame *slots[ASKED];
+	for (size_t i = chain->count - same, asked = i; i > 0; i--) {
+		for (; asked > 0 && asked + ASKED > i; asked--) {
+			const struct chain_frame *ahead = &chain->frames[asked - 1];
+			slots[asked % ASKED] = slot_of(loader, ahead->is_kernel ? kernel : maps, ahead);
+			__builtin_prefetch(slots[asked % ASKED], 1);
+		}
 		const struct chain_frame *from = &chain->frames[i - 1];
-		uint32_t frame = frame_of(loader, from->is_kernel ? kernel : maps, from);
+		uint32_t frame = frame_of(loader, slots[i % ASKED], from->is_kernel ? kernel : maps, from);
 		if (is_foreign && !from->is_kernel && from->kind == FRAME_RETURN)
 			note_return(loader, frame);
 		node = profile_add_node(loader->profile, node, frame);

@@ -34,7 +34,7 @@ struct chain { // leaf first
 };
 
 struct cached_frame { uint64_t addr; uint32_t generation, frame; uint8_t kind, via; bool is_kernel, is_used; };
-enum { FRAME_CACHE_SLOTS = 8192 };
+enum { FRAME_CACHE_SLOTS = 32768 };
 
 // The stack that a thread had at its sample before, root first. What is the same below a common caller needs no look-up.
 struct recent_stack {

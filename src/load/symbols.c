@@ -17,6 +17,8 @@ enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64, PROCESSORS_LIMIT = 4 };
 
 enum { NAMED_SLOTS = 4096 };
 struct named { const char *name, *linkage_name; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
+enum { LINED_SLOTS = 4096 };
+struct lined { const struct symbol_result *result; uint32_t dso, first_line, line_count; }; // the lines of a result
 
 static bool is_kernel_kind(uint8_t kind)
 {
@@ -297,28 +299,22 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 {
 	struct profile *profile = symbols->loader->profile;
 	struct profile_frame *frame = &profile->frames.data[id];
-	bool is_new;
-	uint32_t like = *hash_map_put(&symbols->by_addr, hash_pair(frame->image_addr, frame->dso), id, &is_new);
-	const struct profile_frame *other = &profile->frames.data[like];
-	if (!is_new && other->dso == frame->dso && other->image_addr == frame->image_addr && frame->dso != PROFILE_NONE) {
-		frame->first_line = other->first_line;
-		frame->line_count = other->line_count;
-		frame->symbol_start = other->symbol_start;
-		if (like < symbols->folded.count && symbols->folded.data[like] != NULL)
-			folded_note(symbols, id, symbols->folded.data[like]);
-		return;
-	}
-	uint32_t image = frame->dso != PROFILE_NONE ? symbols->images[frame->dso] : PROFILE_NONE;
-	frame->first_line = (uint32_t)profile->chains.count;
-	if (image != PROFILE_NONE) {
-		const struct symbol_result *result = symbolizer_lookup(symbols->symbolizer, image, frame->image_addr);
+	const struct symbol_result *result = symbols->results[id];
+	struct lined *lined = &symbols->lined[hash_u64((uintptr_t)result ^ (uint64_t)frame->dso << 48) % LINED_SLOTS];
+	if (result != NULL) {
 		frame->symbol_start = result->symbol_start;
 		if (result->alias_count > 0)
 			folded_note(symbols, id, result);
-		for (size_t i = 0; i < result->count; i++) {
-			bool has_code = i + 1 == result->count; // the linkage name is that of the symbol, not of what was inlined
-			add_line(symbols, &result->frames[i], frame->dso, has_code ? result->linkage_name : NULL);
+		if (lined->result == result && lined->dso == frame->dso) {
+			frame->first_line = lined->first_line;
+			frame->line_count = lined->line_count;
+			return;
 		}
+	}
+	frame->first_line = (uint32_t)profile->chains.count;
+	for (size_t i = 0; result != NULL && i < result->count; i++) {
+		bool has_code = i + 1 == result->count; // the linkage name is that of the symbol, not of what was inlined
+		add_line(symbols, &result->frames[i], frame->dso, has_code ? result->linkage_name : NULL);
 	}
 	const struct profile_dso *dso = frame->dso != PROFILE_NONE ? &profile->dsos.data[frame->dso] : NULL;
 	if (frame->first_line == profile->chains.count) {
@@ -327,6 +323,7 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 		add_line(symbols, &self, frame->dso, NULL);
 	}
 	frame->line_count = (uint32_t)profile->chains.count - frame->first_line;
+	*lined = (struct lined){ result, frame->dso, frame->first_line, frame->line_count };
 }
 
 // What the images were resolved with goes into the profile.
@@ -395,14 +392,22 @@ static void ask_servers(struct symbols *symbols)
 static void resolve(struct symbols *symbols)
 {
 	struct profile *profile = symbols->loader->profile;
-	VEC(struct symbol_query) queries = { 0 };
-	for (size_t i = 0; i < profile->frames.count; i++) {
+	size_t count = 0, frames = profile->frames.count;
+	struct symbol_query *queries = mem_resize(NULL, frames, sizeof(*queries));
+	const struct symbol_result **results = mem_resize(NULL, frames, sizeof(*results));
+	for (size_t i = 0; i < frames; i++) {
 		const struct profile_frame *frame = &profile->frames.data[i];
 		if (frame->dso != PROFILE_NONE && symbols->images[frame->dso] != PROFILE_NONE)
-			vec_push(&queries, (struct symbol_query){ symbols->images[frame->dso], frame->image_addr });
+			queries[count++] = (struct symbol_query){ symbols->images[frame->dso], frame->image_addr };
 	}
-	symbolizer_resolve(symbols->symbolizer, queries.data, queries.count, symbols->loader->options->symbol_time_s);
-	vec_release(&queries);
+	symbolizer_resolve(symbols->symbolizer, queries, count, symbols->loader->options->symbol_time_s, results);
+	for (size_t i = frames; i-- > 0;) { // of all frames
+		const struct profile_frame *frame = &profile->frames.data[i];
+		if (frame->dso != PROFILE_NONE && symbols->images[frame->dso] != PROFILE_NONE)
+			symbols->results[i] = results[--count];
+	}
+	free(queries);
+	free(results);
 }
 
 unsigned load_jobs(const struct load_options *options)
@@ -419,6 +424,8 @@ void load_symbols(struct loader *loader)
 	struct symbolizer_options how = loader->images.where;
 	how.jobs = load_jobs(loader->options);
 	struct symbols symbols = { .loader = loader, .kernel = PROFILE_NONE, .named = mem_zero(NAMED_SLOTS, sizeof(*symbols.named)) };
+	symbols.results = mem_zero(profile->frames.count, sizeof(*symbols.results));
+	symbols.lined = mem_zero(LINED_SLOTS, sizeof(*symbols.lined));
 	symbols.images = mem_zero(profile->dsos.count + 1, sizeof(*symbols.images));
 	for (size_t i = 0; i < profile->dsos.count; i++)
 		symbols.images[i] = PROFILE_NONE;
@@ -435,7 +442,8 @@ void load_symbols(struct loader *loader)
 	folded_tell(&symbols);
 	keep_status(&symbols);
 	vec_release(&symbols.folded);
-	hash_map_release(&symbols.by_addr);
+	free(symbols.results);
+	free(symbols.lined);
 	free(symbols.images);
 	free(symbols.named);
 	symbolizer_free(symbols.symbolizer);

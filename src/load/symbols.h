@@ -5,12 +5,14 @@
 #include "load/loader.h"
 
 struct named;
+struct lined;
 
 struct symbols {
 	struct loader *loader;
 	struct symbolizer *symbolizer;
 	uint32_t *images;          // by profile dso; PROFILE_NONE: nothing to ask
-	struct hash_map by_addr;   // frame of the same (dso, address) that has its lines already
+	const struct symbol_result **results; // by frame; NULL: nothing was asked
+	struct lined *lined;       // lines made lately
 	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
 	bool has_other_kernel, has_folded_names;
 	struct named *named;       // functions met, by their texts

@@ -10,6 +10,7 @@
 
 enum {
 	RECORD_BYTES_MOST = 1 << 16,
+	LARGE_BYTES = 2048, // of which few are looked at
 	SIMPLEPERF_FIRST_TYPE = 32768, // Android's simpleperf numbers its own records from here; their sizes have 32 bits, the
 	                               // upper half in `misc` (system/extras/simpleperf/record.h)
 };
@@ -471,6 +472,9 @@ static bool next_sample(struct reader *reader, struct record *record, size_t *ev
 	input->begin += skip;
 	input->offset += skip;
 	input_passed(input);
+	if (header.size > LARGE_BYTES) // the one after the next: of its size as a rule
+		for (size_t i = 0; i < 4; i++)
+			__builtin_prefetch(at + 2 * header.size + 64 * i);
 	reader->skip_input = header.size;
 	reader->offset = input->offset;
 	*event = found;

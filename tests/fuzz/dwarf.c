@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				(void)symbolizer_callee(s, id, from + a);
 		}
 	}
-	symbolizer_resolve(at_once, queries, count, 0);
+	symbolizer_resolve(at_once, queries, count, 0, NULL);
 	if (damages.all.count > 1) // the input, and nothing else
 		abort();
 	symbolizer_free(at_once);

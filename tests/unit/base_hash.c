@@ -1,5 +1,6 @@
 #include "base/hash.h"
 #include "base/intern.h"
+#include "base/sort.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>
@@ -42,6 +43,15 @@ static void test_map(void)
 		is_there = is_there && *hash_map_get(&m, (uint64_t)i << 32) == i;
 	ok(is_there && hash_map_get(&m, 1) == NULL, "20,000 keys, and none that was not put");
 	ok(m.count * 4 <= m.capacity * 3 + 4, "at most three quarters full");
+	hash_map_reserve(&m, 100000);
+	size_t capacity = m.capacity;
+	for (uint32_t i = 1; i < 20000; i++)
+		is_there = is_there && *hash_map_get(&m, (uint64_t)i << 32) == i;
+	for (uint32_t i = 20000; i < 100000; i++)
+		hash_map_put(&m, (uint64_t)i << 32, i, NULL);
+	ok(is_there && m.count == 100000 && m.capacity == capacity, "room for 100,000 made beforehand");
+	hash_map_reserve(&m, 10);
+	ok(m.capacity == capacity, "room is never taken");
 	hash_map_clear(&m);
 	ok(m.count == 0 && hash_map_get(&m, 0) == NULL && m.capacity > 0, "cleared");
 	hash_map_release(&m);
@@ -107,8 +117,33 @@ static void test_intern(void)
 	ok(t.entries.data == NULL && t.slots == NULL, "released");
 }
 
+static void test_sort(void)
+{
+	enum { MOST = 5000 };
+	static struct sort_item items[MOST];
+	static const uint64_t masks[] = { 0, 0xf, 0xfff, 0xfffff000, 0xffffffffffffffff };
+	bool is_sorted = true;
+	for (size_t round = 0; round < 20; round++) {
+		size_t count = round % 4 == 0 ? round * 3 : MOST / (round + 1);
+		uint64_t sum = 0, mask = masks[round % 5];
+		for (size_t i = 0; i < count; i++) {
+			items[i] = (struct sort_item){ hash_pair(round, i) & mask, (uint32_t)i };
+			sum += hash_pair(items[i].key, items[i].value);
+		}
+		sort_items(items, count);
+		for (size_t i = 0; i < count; i++) {
+			sum -= hash_pair(items[i].key, items[i].value);
+			if (i > 0)
+				is_sorted &= items[i - 1].key < items[i].key || (items[i - 1].key == items[i].key && items[i - 1].value < items[i].value);
+		}
+		is_sorted &= sum == 0;
+	}
+	ok(is_sorted, "few and many, near and far, sorted by key, and by place where keys are equal");
+}
+
 int main(void)
 {
+	test_sort();
 	test_hash();
 	test_map();
 	test_remove();

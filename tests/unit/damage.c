@@ -36,7 +36,7 @@ static size_t look_over(const char *path, unsigned jobs, struct damages *out, en
 		if (image_vaddr_to_offset(good, work_at + i % work_size, &offset))
 			vec_push(&queries, (struct symbol_query){ id, offset + i / work_size * 64 });
 	}
-	symbolizer_resolve(s, queries.data, queries.count, 0);
+	symbolizer_resolve(s, queries.data, queries.count, 0, NULL);
 	struct symbol_image_status status = symbolizer_image_status(s, id);
 	*missing = status.missing;
 	ok((status.damage != NULL) == (out->all.count > 0), "the image's status says so");

@@ -223,8 +223,8 @@ static void against_one_by_one(const char *what, struct looked *one, const char 
 		vec_push(&queries, (struct symbol_query){ many.id, offset });
 	}
 	fclose(in);
-	symbolizer_resolve(many.symbolizer, queries.data, queries.count, 0);
-	symbolizer_resolve(some.symbolizer, queries.data, queries.count / 3, 0);
+	symbolizer_resolve(many.symbolizer, queries.data, queries.count, 0, NULL);
+	symbolizer_resolve(some.symbolizer, queries.data, queries.count / 3, 0, NULL);
 	size_t same = 0;
 	for (size_t i = 0; i < queries.count; i++) {
 		const struct symbol_result *r = symbolizer_lookup(one->symbolizer, one->id, queries.data[i].image_addr);

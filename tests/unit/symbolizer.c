@@ -218,6 +218,7 @@ static void many_at_once(void)
 	struct image *image;
 	image_open_path(&image, scratch_path("full"), NULL);
 	struct symbol_query queries[600];
+	const struct symbol_result *results[600];
 	for (int round = 0; round < 2; round++) {
 		struct symbolizer *s = symbolizer_new(&options);
 		uint32_t id = symbolizer_image(s, &(struct symbol_image){ .path = scratch_path("full"), .map_fd = -1 });
@@ -232,13 +233,19 @@ static void many_at_once(void)
 			}
 		}
 		// A limit that is over at once leaves names, but no chains.
-		symbolizer_resolve(s, queries, count, round == 0 ? 0 : 1e-12);
-		bool named = true, chained = false;
+		symbolizer_resolve(s, queries, count, round == 0 ? 0 : 1e-12, results);
+		bool named = true, chained = false, told = true, shared = true;
 		for (size_t i = 0; i < count; i++) {
 			const struct symbol_result *r = symbolizer_lookup(s, id, queries[i].image_addr);
 			named &= strcmp(r->frames[r->count - 1].name, "work") == 0;
 			chained |= r->count > 1;
+			told &= results[i] == r;
+			shared &= r == results[0];
 		}
+		ok(told && shared == (round == 1), "each query is told its result, which the addresses of a function without chains share");
+		(void)symbolizer_callee(s, id, queries[0].image_addr);
+		ok(symbolizer_lookup(s, id, queries[0].image_addr)->is_callee_known && !symbolizer_lookup(s, id, queries[2].image_addr)->is_callee_known,
+		   "what an address calls is told of that address alone");
 		ok(named && chained == (round == 0), round == 0 ? "no limit: names and chains" : "time is up: names from the symbol table alone");
 		symbolizer_free(s);
 	}
@@ -292,7 +299,7 @@ static void threads(void)
 		for (uint64_t at = 0; at < text->size; at += 3)
 			vec_push(&queries, (struct symbol_query){ ids[j], text->offset + at });
 		if (j > 0)
-			symbolizer_resolve(by_jobs[j], queries.data, queries.count, 0);
+			symbolizer_resolve(by_jobs[j], queries.data, queries.count, 0, NULL);
 	}
 	size_t same = 0, inlined = 0;
 	for (size_t i = 0; i < queries.count; i++) {
