@@ -318,8 +318,6 @@ static void drain_loop(struct session *session)
 	while (!atomic_load(&session->stop)) {
 		drain_poll_wait(poll, wait_ms);
 		drain_pass(&session->drain, false);
-		wait_ms = next_pass_ms(session, wait_ms, session->drain.now_ns - passed_ns, waked_by(session, poll));
-		passed_ns = session->drain.now_ns;
 		if (!start_late(session)) {
 			want_end(session, END_EVENTS);
 			break;
@@ -344,6 +342,8 @@ static void drain_loop(struct session *session)
 			drain_poll_free(poll);
 			poll = new_poll(session);
 		}
+		wait_ms = next_pass_ms(session, wait_ms, session->drain.now_ns - passed_ns, waked_by(session, poll));
+		passed_ns = session->drain.now_ns;
 	}
 	drain_poll_free(poll);
 }

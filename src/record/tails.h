@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "perf/event_set.h"
-#include "unwind/stack_tail.h"
+#include "record/tail_queue.h"
 
 enum {
 	TAIL_UNKNOWN_BYTES = 1 << 20,  // read above the copy where the stack's top is not known: the call stops at the mapping's end
@@ -40,13 +40,6 @@ void tails_free(struct tails *tails);
 
 // Drain thread. The stack of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
 // the next call for that ring, or tails_done.
-struct tail {
-	uint64_t time_ns;
-	int32_t tid;
-	enum stack_tail match; // never NONE
-	size_t size;           // from sp on, the kernel's copy included
-	uint8_t bytes[];
-};
 const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid);
 // Drain thread: what tails_find gave is done with; a queue that is empty then needs no further memory.
 void tails_done(struct tails *tails);
