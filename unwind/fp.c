@@ -49,8 +49,8 @@ static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 	// Nothing calls runtime.goexit: a new goroutine finds its address on its stack, and returns there.
 	if (map->image->stops.count > 0 && rule_table_stop(map->image, ra - 1 - map->bias).kind == RULE_ROOT)
 		return POSSIBLE;
-	if (!walk->arch->is_call(code.end, bytes_left(&code), &distance))
-		return NO_CALL;
+	if (!walk->arch->is_call(code.end, bytes_left(&code), &distance)) // a handler's return address is the kernel's work
+		return is_code(walk, ra, &map) && walk_is_trampoline(walk, map, ra) ? POSSIBLE : NO_CALL;
 	uint64_t target = ra + (uint64_t)distance;
 	if (distance == 0)
 		return POSSIBLE;

@@ -89,7 +89,7 @@ const struct unwind_map *walk_map(struct walk *walk, uint64_t addr)
 	return &known_map(walk, addr)->map;
 }
 
-// The signal trampoline at an address, where no CFI calls it one.
+// The signal trampoline at an address, by its instructions: where no CFI calls it one.
 static bool is_trampoline(const struct walk *walk, const struct unwind_map *map, uint64_t vaddr)
 {
 	struct bytes code;
@@ -98,6 +98,15 @@ static bool is_trampoline(const struct walk *walk, const struct unwind_map *map,
 		if (image_at_vaddr(map->image->image, vaddr, size, &code))
 			return walk->arch->is_sigreturn(code.at, size);
 	return false;
+}
+
+bool walk_is_trampoline(struct walk *walk, const struct unwind_map *map, uint64_t addr)
+{
+	uint64_t vaddr = addr - map->bias;
+
+	if (map->image == NULL || map->image->arch != walk->arch)
+		return false;
+	return (rule_table_find(map->image, vaddr, &walk->unwinder->counters).kind & RULE_SIGNAL) != 0 || is_trampoline(walk, map, vaddr);
 }
 
 static struct unwind_rule signal_rule(const struct unwind_arch *arch)

@@ -140,6 +140,8 @@ const struct unwind_map *walk_map(struct walk *walk, uint64_t addr);
 // A return address without its signature. Where that begins depends on how many bits the process's addresses have, which nothing tells: if no code is
 // mapped at the address with as many as there may be, fewer are taken.
 uint64_t walk_code_address(struct walk *walk, uint64_t addr);
+// Whether a signal handler returns to that address, by CFI or by its instructions.
+bool walk_is_trampoline(struct walk *walk, const struct unwind_map *map, uint64_t addr);
 // The register's value in the sample; false: not delivered.
 bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out);
 

@@ -1,7 +1,10 @@
 // The threads of a core file, unwound and printed as eu-stack prints them.
 #include <elf.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/escape.h"
 #include "base/log.h"
@@ -11,7 +14,7 @@
 #include "elf/core.h"
 #include "unwind/arch.h"
 
-enum { MAX_VDSO_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+enum { MAX_VDSO_BYTES = 1 << 20, PAGE_BYTES = 4096, HEADER_BYTES = 1024 };
 
 static bool memory_at(void *context, uint64_t addr, struct bytes *out)
 {
@@ -69,23 +72,81 @@ static bool add_program(struct scene *scene, const struct core *core, struct ima
 	return true;
 }
 
-// A file that was mapped from its first page on, if it is still there and the same.
+// Whether the image is the one that stood there, as far as the core holds its beginning: by build ID, else by its headers' bytes.
+static bool is_image_at(const struct core *core, uint64_t start, const struct image *image)
+{
+	struct build_id id = core_build_id(core, start);
+	struct bytes page;
+
+	if (id.size > 0 || image->build_id.size > 0)
+		return id.size == 0 ? !core_memory(core, start, &page) : build_id_equal(&image->build_id, &id);
+	if (!core_memory(core, start, &page))
+		return true;
+	size_t size = bytes_left(&page) < image->size ? bytes_left(&page) : image->size;
+	return memcmp(page.at, image->data, size < HEADER_BYTES ? size : HEADER_BYTES) == 0;
+}
+
+static bool has_magic(const struct core *core, const struct core_file *file)
+{
+	struct bytes page;
+
+	return core_memory(core, file->start, &page) && bytes_left(&page) >= SELFMAG && memcmp(page.at, ELFMAG, SELFMAG) == 0;
+}
+
+static bool open_mapped(struct image **out, const struct core_file *file, struct err *err)
+{
+	int fd = open(file->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_errno(err, STATUS_INPUT, "%s", file->path);
+	bool good = image_open_fd_at(out, fd, file->pgoff, file->path, err);
+	close(fd);
+	return good;
+}
+
+// A file that was mapped from an image's first page on, if it is still there and the same.
 static void add_library(struct scene *scene, const struct core *core, const struct core_file *file)
 {
 	struct image *image = NULL;
-	struct build_id id = core_build_id(core, file->start);
 	struct err err = { 0 };
 	uint64_t bias;
 
-	if (id.size == 0 || scene_find(scene, file->start) != NULL)
+	if (scene_find(scene, file->start) != NULL)
 		return;
-	if (!image_open_path(&image, file->path, &err))
-		log_warn("%s", err.text);
-	else if (!build_id_equal(&image->build_id, &id))
-		log_warn("%s is not the file that was mapped (another build ID)", file->path);
-	else if (image_bias(image, file->start, file->end, file->pgoff, &bias))
+	if (!open_mapped(&image, file, &err) || image == NULL) {
+		if (has_magic(core, file)) // else it may be any file that was mapped
+			log_warn("%s", err.text);
+	} else if (image->file_start == file->pgoff && !is_image_at(core, file->start, image)) {
+		log_warn("%s is not the file that was mapped (%s)", file->path, image->build_id.size > 0 ? "another build ID" : "other headers");
+	} else if (image->file_start == file->pgoff && image_bias(image, file->start, file->end, 0, &bias)) {
 		add_segments(scene, image, bias);
+	}
 	image_release(image);
+}
+
+static struct image *find_file(struct scene *scene, const char *path)
+{
+	for (size_t i = 0; path != NULL && i < scene->files.count; i++)
+		if (strcmp(scene->files.data[i]->path, path) == 0 && scene->files.data[i]->file_start == 0)
+			return scene->files.data[i];
+	return NULL;
+}
+
+// A part of a known file's code that was mapped once more elsewhere: V8 does that with its builtins, to have them near the code that it makes.
+static void add_again(struct scene *scene, struct image *program, const struct core_file *file, bool is_program)
+{
+	struct image *image = is_program ? program : find_file(scene, file->path);
+	uint64_t bias, vaddr, offset;
+
+	if (image == NULL || file->pgoff == 0 || scene_find(scene, file->start) != NULL || !image_bias(image, file->start, file->end, file->pgoff, &bias))
+		return;
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		vaddr = file->start - bias;
+		if ((s->flags & PF_X) == 0 || vaddr < s->vaddr || vaddr - s->vaddr >= s->mem_size || !image_vaddr_to_offset(image, vaddr, &offset))
+			continue;
+		scene_set_image(scene, scene_add(scene, file->start, file->end, file->pgoff, image->path, UNWIND_NO_IMAGE), image, bias);
+	}
 }
 
 static void add_vdso(struct scene *scene, const struct core *core)
@@ -104,12 +165,25 @@ static void add_vdso(struct scene *scene, const struct core *core)
 	image_release(image);
 }
 
-static void add_maps(struct scene *scene, const struct core *core)
+// The file that has the entry point; NULL: not told.
+static const char *program_path(const struct core *core)
 {
 	for (size_t i = 0; i < core->files.count; i++)
-		if (core->files.data[i].pgoff == 0)
+		if (core->entry >= core->files.data[i].start && core->entry < core->files.data[i].end)
+			return core->files.data[i].path;
+	return NULL;
+}
+
+static void add_maps(struct scene *scene, const struct core *core, struct image *program)
+{
+	const char *own = program_path(core);
+
+	for (size_t i = 0; i < core->files.count; i++)
+		if (core->files.data[i].pgoff == 0 || has_magic(core, &core->files.data[i]))
 			add_library(scene, core, &core->files.data[i]);
 	add_vdso(scene, core);
+	for (size_t i = 0; i < core->files.count; i++)
+		add_again(scene, program, &core->files.data[i], own != NULL && strcmp(own, core->files.data[i].path) == 0);
 	// Whatever else can be executed: files that are not to be had, and code made at run time.
 	for (size_t i = 0; i < core->image->segment_count; i++) {
 		const struct image_segment *s = &core->image->segments[i];
@@ -162,7 +236,7 @@ int debug_core(const char *core_path, const char *program_path)
 		scene.machine = core_image->machine;
 		scene.memory = memory_at;
 		scene.memory_context = core;
-		add_maps(&scene, core);
+		add_maps(&scene, core, program);
 		scene_find_jit(&scene);
 		buf_printf(&out, "PID %" PRIu32 " - core\n", core->pid);
 		for (size_t i = 0; i < core->threads.count; i++)

@@ -98,6 +98,10 @@ static bool read_word(void *context, uint64_t addr, unsigned bytes, uint64_t *ou
 
 struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers registers, struct bytes stack)
 {
+	// Without a byte at sp (a leaf that keeps all below it; a stack that was not saved) the walk still begins: what it wants is asked for word by word.
+	static const uint8_t nothing[1];
+	if (bytes_left(&stack) == 0)
+		stack = bytes_of(nothing, sizeof(nothing));
 	struct unwind_stack out = { .frames = scene->frames, .capacity = UNWIND_MAX_FRAMES };
 	const struct unwind_input input = {
 		.machine = scene->machine, .regs = registers.values, .regs_mask = registers.mask, .stack = stack.at, .stack_size = bytes_left(&stack),

@@ -328,11 +328,8 @@ static bool unwind(struct snapshot *s, struct buf *out, struct err *err)
 	s->scene.memory_context = s;
 	struct unwind_regs numbers = { 0 };
 	unwind_regs_for(registers.machine, &numbers);
-	// Without a byte at sp (a leaf that keeps all below it) the walk still begins: what it wants is asked for word by word.
-	static const uint8_t nothing[1];
 	struct bytes stack;
-	if (!memory_at(s, registers.by_number[numbers.sp], &stack))
-		stack = bytes_of(nothing, sizeof(nothing));
+	memory_at(s, registers.by_number[numbers.sp], &stack);
 	scene_find_jit(&s->scene);
 	struct unwind_stack frames = scene_unwind(&s->scene, (struct scene_registers){ values, registers.mask }, stack);
 	for (size_t i = 0; i < frames.count; i++)

@@ -140,6 +140,24 @@ else
 			skip "no eu-stack" "$kind: as eu-stack prints it"
 		fi
 	done
+	kind_of_core() { # NAME MODE FLAGS…
+		(cd "$work" && gcc -O1 -fno-optimize-sibling-calls "${@:3}" -o "$1" "$fixtures/corekinds.c" 2>err &&
+			{ rm -f core*; (ulimit -c unlimited && exec "./$1" "$2"); mv -f core* "$1.core"; } 2>/dev/null; [ -s "$1.core" ]) 2>/dev/null
+		ps debug core "$work/$1.core" "$work/$1"
+		names=$(awk '/^#/ { print $3 }' <<<"$out" | sed 's/@.*//' | tr '\n' ' ')
+	}
+	kind_of_core null null
+	like "$(sed -n 3p <<<"$out") $names" '^#0  0x0000000000000000 +caller main .*_start $' "a null pointer was called: its caller is found all the same"
+	for flags in -fno-omit-frame-pointer "-fno-omit-frame-pointer -static"; do
+		# shellcheck disable=SC2086
+		kind_of_core handler handler -fno-asynchronous-unwind-tables -fno-unwind-tables $flags
+		like "$names" 'on_second __restore_rt .*raise on_first __restore_rt .*raise main .*_start $' "handlers without CFI (${flags##* }): through both to what was interrupted"
+	done
+	for flags in "" -Wl,--build-id=none; do
+		# shellcheck disable=SC2086
+		kind_of_core again again $flags
+		like "$names" 'abort die moved run_again main .*_start $' "a part of the program mapped once more ${flags:+(no build ID)}: it has its names there"
+	done
 	[ -s "$work/crash-pie.core" ] || { done_testing; }
 	head -c 3000 "$work/crash-pie.core" >"$work/cut.core"
 	ps debug core "$work/cut.core" "$work/crash-pie"
