@@ -17,7 +17,7 @@ struct slot {
 
 struct plt {
 	const struct image *image;
-	bool is_read;
+	bool has_own, has_all;  // relocations of the PLT's own slots were read; and all others
 	VEC(struct slot) slots; // by vaddr
 	struct hash_map names;  // entry vaddr -> index into texts
 	VEC(char *) texts;
@@ -58,13 +58,14 @@ static bool fills_slot(uint16_t machine, uint32_t type)
 	}
 }
 
-static void read_relocations(struct plt *plt)
+// `own`: of the slots that entries have to themselves (.rela.plt says whose they are); else all others, of which a library may have hundreds of thousands.
+static void read_relocations(struct plt *plt, bool own)
 {
 	const struct image *image = plt->image;
-	plt->is_read = true;
 	for (size_t i = 0; i < image->section_count; i++) {
 		struct bytes b;
-		if (image->sections[i].type != SHT_RELA || !image->is_64 || !image_section_raw(image, &image->sections[i], &b))
+		bool is_own = (image->sections[i].flags & SHF_INFO_LINK) != 0;
+		if (image->sections[i].type != SHT_RELA || is_own != own || !image->is_64 || !image_section_raw(image, &image->sections[i], &b))
 			continue;
 		b.swap = image->swap;
 		while (bytes_left(&b) >= sizeof(Elf64_Rela) && plt->slots.count < RELOCATIONS_LIMIT) {
@@ -139,12 +140,25 @@ static const char *dynamic_name(const struct image *image, uint32_t symbol)
 	return NULL;
 }
 
+static const struct slot *slot_at(struct plt *plt, uint64_t vaddr)
+{
+	const struct slot key = { .vaddr = vaddr }, *slot = NULL;
+	if (!plt->has_own)
+		read_relocations(plt, true);
+	plt->has_own = true;
+	if (plt->slots.count > 0)
+		slot = bsearch(&key, plt->slots.data, plt->slots.count, sizeof(key), compare_slots);
+	if (slot != NULL || plt->has_all)
+		return slot;
+	read_relocations(plt, false);
+	plt->has_all = true;
+	return slot_at(plt, vaddr);
+}
+
 // NULL: the entry cannot be named.
 static char *entry_name(struct plt *plt, const struct symbol_table *table, uint64_t slot_vaddr)
 {
-	struct slot key = { .vaddr = slot_vaddr };
-	const struct slot *slot = plt->slots.count == 0 ? NULL :
-		bsearch(&key, plt->slots.data, plt->slots.count, sizeof(key), compare_slots);
+	const struct slot *slot = slot_at(plt, slot_vaddr);
 	if (slot == NULL)
 		return NULL;
 	if (slot->symbol != 0) {
@@ -166,8 +180,6 @@ bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vadd
 	const struct image_section *section = plt_section(image, vaddr);
 	if (section == NULL)
 		return false;
-	if (!plt->is_read)
-		read_relocations(plt);
 	uint64_t size = strcmp(section->name, ".plt.got") == 0 && section->entry_size == 8 ? 8 : PLT_ENTRY_BYTES;
 	// AArch64's first entry, the resolver's, has 32 bytes; the others 16 or, with BTI, 24.
 	if (image->machine == EM_AARCH64 && section->entry_size == 24)

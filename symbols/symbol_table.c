@@ -1,5 +1,7 @@
 #include "symbols/symbol_table.h"
 
+#include "base/search.h"
+
 const char *symbol_table_name(const struct symbol_table *table, const struct table_symbol *symbol, size_t *length)
 {
 	const struct bytes *space = &table->names[symbol->space];
@@ -146,15 +148,26 @@ void symbol_table_finish(struct symbol_table *table)
 	sort_symbols(table);
 	choose_aliases(table);
 	bound_symbols(table);
+	for (size_t i = 1; i < table->symbols.count && !table->overlaps; i++)
+		table->overlaps = table->symbols.data[i - 1].end > table->symbols.data[i].start;
+	if (!table->overlaps) // as in most tables; the flattening would take a third of the time of reading one
+		return;
 	vec_reserve(&table->spans.ranges, table->symbols.count);
 	for (size_t i = 0; i < table->symbols.count; i++)
 		span_add(&table->spans, table->symbols.data[i].start, table->symbols.data[i].end, (uint32_t)i);
 	span_finish(&table->spans);
 }
 
+// Of symbols that do not overlap, the one that holds the address.
+static uint32_t last_from(const struct symbol_table *table, uint64_t addr)
+{
+	size_t next = first_not(0, table->symbols.count, i, table->symbols.data[i].start <= addr);
+	return next > 0 && addr < table->symbols.data[next - 1].end ? (uint32_t)(next - 1) : SPAN_NONE;
+}
+
 const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr)
 {
-	uint32_t index = span_find(&table->spans, addr);
+	uint32_t index = table->overlaps ? span_find(&table->spans, addr) : last_from(table, addr);
 	if (index == SPAN_NONE)
 		return NULL;
 	const struct table_symbol *symbol = &table->symbols.data[index];

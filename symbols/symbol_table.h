@@ -1,4 +1,4 @@
-// Symbols sorted once, flattened into spans that do not overlap, found by binary search.
+// Symbols sorted once and, where they overlap, flattened into spans that do not; found by binary search.
 //
 // Names are not copied: a symbol holds an offset into one of the table's name spaces (a string table, a text read whole).
 #ifndef PERFSAMPLE_SYMBOLS_SYMBOL_TABLE_H
@@ -33,7 +33,8 @@ struct table_symbol {
 
 struct symbol_table { // a zeroed struct is an empty table
 	VEC(struct table_symbol) symbols;
-	struct span_table spans;           // values are indices of symbols
+	bool overlaps;
+	struct span_table spans;           // values are indices of symbols; empty unless they overlap
 	bool keeps_aliases;
 	VEC(struct table_symbol) aliases;  // with keeps_aliases: ordinary functions that were not chosen, by address
 	struct bytes names[TABLE_SPACES]; // name spaces, borrowed

@@ -7,16 +7,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct symbol_table table = { 0 };
 	kallsyms_parse(&table, (const char *)data, size);
 	symbol_table_finish(&table);
-	for (size_t i = 0; i < table.spans.spans.count; i++) {
-		const struct table_symbol *found = symbol_table_find(&table, table.spans.spans.data[i].start);
-		if (i > 0 && table.spans.spans.data[i].start <= table.spans.spans.data[i - 1].start)
+	for (size_t i = 0; i < table.symbols.count; i++) {
+		const struct table_symbol *found = symbol_table_find(&table, table.symbols.data[i].start);
+		if (i > 0 && table.symbols.data[i].start <= table.spans.spans.data[i - 1].start)
 			abort();
 		if (found == NULL)
 			continue;
 		size_t length, module_length;
 		const char *name = symbol_table_name(&table, found, &length);
 		const char *module = kallsyms_module(&table, found, &module_length);
-		if (table.spans.spans.data[i].start < found->start || table.spans.spans.data[i].start >= found->end)
+		if (table.symbols.data[i].start < found->start || table.symbols.data[i].start >= found->end)
 			abort();
 		if (length > 0 && ((const uint8_t *)name < data || (const uint8_t *)name + length > data + size))
 			abort();
