@@ -48,6 +48,12 @@ bool procfs_synthesize_kernel_from(const struct procfs_kernel_files *files, cons
 bool procfs_open_image(struct image **out, int32_t pid, const struct dso *dso, uint64_t start, uint64_t end, uint64_t pgoff, struct err *err);
 // The vdso of a process (all are the same on a host for one ABI) from /proc/PID/mem.
 bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t end, struct err *err);
+// Memory of a process that is anonymous, private, and neither written nor executed: where JIT compilers put constants and unwind information. `take` gets
+// the bytes of each such mapping of at most 1 MiB, until it has had 4 MiB; false: /proc/PID does not let us.
+typedef void procfs_constants_fn(void *context, uint64_t start, const void *bytes, size_t size);
+bool procfs_constants(int32_t pid, procfs_constants_fn *take, void *context);
+// Bytes of its memory, as many as there are from `addr` on.
+size_t procfs_read_memory(int32_t pid, uint64_t addr, void *to, size_t size);
 // /tmp/perf-NSPID.map in the target's mount namespace, or the host's: O_NOFOLLOW, regular, owned by the target's euid or root, at most 256 MiB.
 // -1 with err "map not trusted: owner" and the like, or without text when there is none.
 int procfs_open_perf_map(int32_t pid, struct err *err);

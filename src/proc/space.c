@@ -50,6 +50,7 @@ struct spaces {
 	struct maps_pool *pool;
 	struct maps *empty;
 	uint64_t refused;
+	uint32_t serial; // the last one given
 };
 
 // ---------------------------------------------------------------- processes and threads
@@ -304,12 +305,23 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 		.path = is_vdso32 ? VDSO32_NAME : m->path, .kind = dso_kind_of(m->path, kernel), .build_id = m->build_id, .major = m->major, .minor = m->minor,
 		.inode = m->inode, .inode_generation = m->inode_generation, .pid = (uint32_t)m->pid,
 	};
-	struct mapping put = { .start = m->start, .end = end, .pgoff = m->pgoff, .dso = dso_intern(&spaces->dsos, &key), .protection = m->protection };
+	struct mapping put = { .start = m->start, .end = end, .pgoff = m->pgoff, .dso = dso_intern(&spaces->dsos, &key), .protection = m->protection & 0xff };
 	if (key.kind == DSO_ANON)
 		process->process.maps = map_anonymous(spaces, process->process.maps, put);
 	else
 		process->process.maps = change(spaces, process->process.maps, put.start, put.end, &put);
 	return SPACE_MAPPED;
+}
+
+void spaces_renew(struct spaces *spaces, int32_t pid, uint64_t start)
+{
+	struct process_entry *process = get_process(spaces, pid);
+	const struct mapping *m = maps_find(process->process.maps, start);
+	if (m == NULL)
+		return;
+	struct mapping put = *m;
+	put.serial = ++spaces->serial & 0xffffff;
+	process->process.maps = change(spaces, process->process.maps, put.start, put.end, &put);
 }
 
 static enum space_change apply_ksymbol(struct spaces *spaces, const struct record_ksymbol *symbol)

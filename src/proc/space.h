@@ -17,7 +17,8 @@ struct mapping { // [start, end), sorted, not overlapping
 	uint64_t start, end;
 	uint64_t pgoff; // file offset of `start`; for the kernel and modules: see space_apply
 	uint32_t dso;
-	uint32_t protection; // PROT_*
+	uint32_t protection : 8; // PROT_*
+	uint32_t serial : 24;    // by spaces_renew; else 0
 };
 
 struct maps {
@@ -63,6 +64,9 @@ enum space_change { SPACE_NONE, SPACE_MAPPED, SPACE_FORKED, SPACE_EXECED, SPACE_
 // file mapping's range, with equal page offset semantics lost (text remapped to huge pages), keeps the file: see space.c.
 // Kernel and module mappings (pid -1) live in the space of pid -1. Exec clears the maps; a FORK of a thread shares them.
 enum space_change spaces_apply(struct spaces *spaces, const struct record *record, bool synthesized);
+
+// The mapping that holds `start` was made anew, although record and maps say the same as before: it becomes another one, by its serial.
+void spaces_renew(struct spaces *spaces, int32_t pid, uint64_t start);
 
 struct process *spaces_process(struct spaces *spaces, int32_t pid);        // made when unknown
 struct process *spaces_find_process(const struct spaces *spaces, int32_t pid); // NULL when unknown

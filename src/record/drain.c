@@ -9,6 +9,7 @@
 
 static const uint64_t TICK_NS = 1000 * 1000 * 1000;
 static const uint64_t REAP_NS = UINT64_C(5) * 1000 * 1000 * 1000;
+static const uint64_t JIT_SOON_NS = UINT64_C(1) * 1000 * 1000 * 1000;
 
 static uint64_t clock_ns(void)
 {
@@ -140,12 +141,16 @@ static void mapped(struct drain *drain, const struct record *record)
 		return;
 	const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
 	// Raw stacks need the one image that no other host has.
-	if (drain->mode != CHAIN_LIVE && !drain->want_names && (drain->mode != CHAIN_POST || dso->kind != DSO_VDSO))
+	if (drain->mode != CHAIN_LIVE && (dso->kind == DSO_ANON || (!drain->want_names && (drain->mode != CHAIN_POST || dso->kind != DSO_VDSO))))
 		return;
+	if (dso->kind == DSO_ANON && images_has_jit(drain->images, (int32_t)record->mapping.pid)) { // a query's code where the last one's was
+		spaces_renew(drain->spaces, (int32_t)record->mapping.pid, mapping->start);
+		mapping = spaces_find(drain->spaces, (int32_t)record->mapping.pid, record->mapping.start);
+	}
 	if (dso_is_jitdump(dso))
 		images_want_jitdump(drain->images, dso, (int32_t)record->mapping.pid);
-	else
-		images_want(drain->images, spaces_dsos(drain->spaces), mapping->dso, mapping, (int32_t)record->mapping.pid);
+	else if (images_want(drain->images, spaces_dsos(drain->spaces), mapping->dso, mapping, (int32_t)record->mapping.pid))
+		drain->jit_ns = drain->now_ns;
 }
 
 static void forked(struct drain *drain, const struct record *record, bool synthesized)
@@ -390,6 +395,7 @@ void drain_pass(struct drain *drain, bool last)
 		drain->heads[r] = drain->set->rings.data[r].head;
 		drain->most_bytes = bytes > drain->most_bytes ? bytes : drain->most_bytes;
 	}
+	drain->found_births |= drain->jit_ns > 0 && drain->now_ns - drain->jit_ns < JIT_SOON_NS;
 	if (drain->doubtful.count > 0)
 		close_second_streams(drain);
 	drain->ticked = last || drain->now_ns >= drain->tick_ns;

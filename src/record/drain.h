@@ -92,7 +92,8 @@ struct drain {
 	size_t ring_now;           // of the record at hand
 	uint64_t unwound, beyond; // stacks since the session last looked, and those of them that go on beyond a full copy, read there or not
 	size_t most_bytes;         // that the last pass found in one ring
-	bool found_births;         // the last pass saw code being mapped: programs start
+	bool found_births;         // the last pass saw code being mapped: programs start; or lately a JIT compiler's
+	uint64_t jit_ns;           // when a JIT compiler's code was last seen being mapped whose unwind information may be had; 0: never
 };
 
 enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };

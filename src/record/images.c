@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -15,19 +16,22 @@
 
 #include "base/hash.h"
 #include "proc/procfs.h"
+#include "record/jit_image.h"
 
 enum slot_state { SLOT_UNKNOWN, SLOT_WANTED, SLOT_READY, SLOT_FAILED };
 enum { SLOTS_PER_CHUNK = 256, CHUNKS_MAX = 4096, REQUESTS = 256, ATTEMPTS_MAX = 3 };
 
+struct jit_process { _Atomic uint32_t found, failed; }; // searches of the helper
 struct slot {
 	_Atomic int state;
 	struct image *image;       // READY only
 	struct unwind_image *cfi;  // READY; NULL: no CFI at all
 	uint8_t attempts;          // drain thread's
 	int32_t asked_pid;
+	struct jit_process *process; // of code in anonymous memory, else NULL
 };
 
-enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD };
+enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD };
 struct request {
 	enum request_kind kind;
 	struct slot *slot;
@@ -36,6 +40,9 @@ struct request {
 	struct dso dso; // path: below
 	char path[PATH_MAX];
 };
+
+// Code of JIT compilers. A search takes a fraction of a millisecond: no more of them than are worth it.
+enum { JIT_CODES_MOST = 16384, JIT_IMAGE_BYTES_MOST = 64 << 20, JIT_SEARCHES_A_SECOND = 64, JIT_FAILURES_MOST = 8 };
 
 struct perf_map { int32_t pid; int fd; };
 struct jitdump_file { int32_t pid; int fd; char *path; };
@@ -55,6 +62,11 @@ struct reread {
 struct images {
 	struct slot *chunks[CHUNKS_MAX]; // slots never move: the helper holds their addresses
 	struct slot vdso[2];             // one for each ABI; [1]: 32-bit tasks
+	// Drain thread: code in anonymous memory, by process and mapping, and how searches went in each process.
+	VEC(struct slot *) jit_codes; // they do not move
+	struct hash_map jit_by_mapping;
+	VEC(struct jit_process *) jit_processes;
+	struct hash_map jit_by_pid;
 	struct request *requests;        // ring of REQUESTS
 	_Atomic size_t pushed, popped;
 	sem_t wake;
@@ -67,6 +79,9 @@ struct images {
 	// The helper's until images_stop.
 	VEC(struct perf_map) perf_maps;
 	VEC(struct jitdump_file) jitdumps;
+	uint64_t jit_image_bytes;
+	time_t jit_second;
+	unsigned jit_searches; // in that second
 	char refusal[256];
 	struct images_figures figures;
 };
@@ -80,8 +95,25 @@ struct images *images_new(void)
 }
 
 // ---------------------------------------------------------------- the helper thread
-static bool open_image(const struct request *request, struct image **image)
+static bool find_jit(struct images *images, const struct request *request, struct image **image)
 {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec != images->jit_second) {
+		images->jit_second = now.tv_sec;
+		images->jit_searches = 0;
+	}
+	if (images->jit_searches++ >= JIT_SEARCHES_A_SECOND || images->jit_image_bytes >= JIT_IMAGE_BYTES_MOST)
+		return false;
+	*image = jit_image_find(request->pid, request->start, request->end);
+	images->jit_image_bytes += *image != NULL ? (*image)->size : 0;
+	return *image != NULL;
+}
+
+static bool open_image(struct images *images, const struct request *request, struct image **image)
+{
+	if (request->kind == REQUEST_JIT)
+		return find_jit(images, request, image);
 	if (request->kind == REQUEST_VDSO)
 		return procfs_open_vdso(image, request->pid, request->start, request->end, NULL);
 	if (procfs_open_image(image, request->pid, &request->dso, request->start, request->end, request->pgoff, NULL))
@@ -95,15 +127,17 @@ static void serve_image(struct images *images, const struct request *request)
 {
 	struct slot *slot = request->slot;
 	struct image *image = NULL;
-	bool good = open_image(request, &image);
+	bool good = open_image(images, request, &image);
 	if (good) {
 		slot->image = image;
 		if (!unwind_image_new(&slot->cfi, image, true, NULL))
 			slot->cfi = NULL;
 		images->figures.opened++;
 	} else {
-		images->figures.failed++;
+		images->figures.failed += slot->process == NULL;
 	}
+	if (slot->process != NULL)
+		atomic_fetch_add_explicit(good ? &slot->process->found : &slot->process->failed, 1, memory_order_relaxed);
 	atomic_store_explicit(&slot->state, good ? SLOT_READY : SLOT_FAILED, memory_order_release);
 	atomic_fetch_add_explicit(&images->version, 1, memory_order_release);
 }
@@ -167,7 +201,8 @@ static void serve(struct images *images, struct request *request)
 {
 	switch (request->kind) {
 	case REQUEST_IMAGE:
-	case REQUEST_VDSO: serve_image(images, request); break;
+	case REQUEST_VDSO:
+	case REQUEST_JIT: serve_image(images, request); break;
 	case REQUEST_PERF_MAP: serve_perf_map(images, request->pid); break;
 	case REQUEST_JITDUMP: serve_jitdump(images, request); break;
 	case REQUEST_REREAD: serve_reread(&images->reread); break;
@@ -244,9 +279,45 @@ static struct slot *slot_of(struct images *images, uint32_t dso, bool make)
 	return &images->chunks[chunk][dso % SLOTS_PER_CHUNK];
 }
 
-// The slot behind a mapping; NULL for what has no image by nature.
-static struct slot *slot_for(struct images *images, const struct dso *dso, uint32_t id, const struct mapping *mapping)
+static bool is_worth_a_search(struct jit_process *process)
 {
+	return atomic_load_explicit(&process->found, memory_order_relaxed) > 0 || atomic_load_explicit(&process->failed, memory_order_relaxed) < JIT_FAILURES_MOST;
+}
+
+static struct jit_process *jit_process(struct images *images, int32_t pid)
+{
+	bool is_new;
+	uint32_t index = *hash_map_put(&images->jit_by_pid, (uint32_t)pid, (uint32_t)images->jit_processes.count, &is_new);
+	if (is_new)
+		vec_push(&images->jit_processes, NEW(struct jit_process));
+	return images->jit_processes.data[index];
+}
+
+// Code in anonymous memory that its compiler keeps from being written. Where it may be written, unwind information of what was there before
+// may be left. NULL: it is not worth a search.
+static struct slot *slot_of_jit(struct images *images, const struct mapping *mapping, int32_t pid)
+{
+	uint64_t key = hash_pair((uint64_t)(uint32_t)pid << 32 | mapping->serial, mapping->start);
+	if ((mapping->protection & PROT_WRITE) != 0)
+		return NULL;
+	const uint32_t *known = hash_map_get(&images->jit_by_mapping, key);
+	if (known != NULL)
+		return images->jit_codes.data[*known];
+	struct jit_process *process = jit_process(images, pid);
+	if (images->jit_codes.count >= JIT_CODES_MOST || !is_worth_a_search(process))
+		return NULL;
+	hash_map_put(&images->jit_by_mapping, key, (uint32_t)images->jit_codes.count, NULL);
+	struct slot *slot = NEW(struct slot);
+	slot->process = process;
+	vec_push(&images->jit_codes, slot);
+	return slot;
+}
+
+// The slot behind a mapping; NULL for what has no image by nature.
+static struct slot *slot_for(struct images *images, const struct dso *dso, uint32_t id, const struct mapping *mapping, int32_t pid)
+{
+	if (dso->kind == DSO_ANON)
+		return slot_of_jit(images, mapping, pid);
 	if (dso->kind == DSO_VDSO) // every process of one ABI has the same vdso
 		return &images->vdso[mapping->start < UINT64_C(1) << 32];
 	return dso->kind == DSO_FILE ? slot_of(images, id, true) : NULL;
@@ -268,7 +339,7 @@ static void ask(struct images *images, struct slot *slot, const struct dso *dso,
 		atomic_store_explicit(&slot->state, SLOT_FAILED, memory_order_release);
 		return;
 	}
-	request->kind = dso->kind == DSO_VDSO ? REQUEST_VDSO : REQUEST_IMAGE;
+	request->kind = dso->kind == DSO_VDSO ? REQUEST_VDSO : dso->kind == DSO_ANON ? REQUEST_JIT : REQUEST_IMAGE;
 	request->slot = slot;
 	request->pid = pid;
 	request->start = mapping->start;
@@ -283,12 +354,19 @@ static void ask(struct images *images, struct slot *slot, const struct dso *dso,
 	send_request(images);
 }
 
-void images_want(struct images *images, const struct dso_table *dsos, uint32_t id, const struct mapping *mapping, int32_t pid)
+bool images_has_jit(const struct images *images, int32_t pid)
+{
+	const uint32_t *index = images->jit_processes.count > 0 ? hash_map_get(&images->jit_by_pid, (uint32_t)pid) : NULL;
+	return index != NULL && is_worth_a_search(images->jit_processes.data[*index]);
+}
+
+bool images_want(struct images *images, const struct dso_table *dsos, uint32_t id, const struct mapping *mapping, int32_t pid)
 {
 	const struct dso *dso = dso_get(dsos, id);
-	struct slot *slot = slot_for(images, dso, id, mapping);
+	struct slot *slot = slot_for(images, dso, id, mapping, pid);
 	if (slot != NULL)
 		ask(images, slot, dso, mapping, pid);
+	return slot != NULL && dso->kind == DSO_ANON;
 }
 
 static enum unwind_end imageless(const struct dso *dso)
@@ -301,7 +379,7 @@ struct unwind_map images_map(struct images *images, const struct dso_table *dsos
 {
 	struct unwind_map map = { .start = mapping->start, .end = mapping->end };
 	const struct dso *dso = dso_get(dsos, mapping->dso);
-	struct slot *slot = slot_for(images, dso, mapping->dso, mapping);
+	struct slot *slot = slot_for(images, dso, mapping->dso, mapping, pid);
 	if (slot == NULL) {
 		map.missing = imageless(dso);
 		return map;
@@ -314,13 +392,14 @@ struct unwind_map images_map(struct images *images, const struct dso_table *dsos
 	if (state == SLOT_READY) {
 		map.image = slot->cfi;
 		map.missing = UNWIND_NO_CFI;
-		if (!image_bias(slot->image, mapping->start, mapping->end, mapping->pgoff, &map.bias)) {
+		if (dso->kind != DSO_ANON && !image_bias(slot->image, mapping->start, mapping->end, mapping->pgoff, &map.bias)) {
 			map.image = NULL;
 			map.missing = UNWIND_NO_IMAGE;
 		}
 		return map;
 	}
-	map.missing = state == SLOT_FAILED || give_up ? UNWIND_NO_IMAGE : UNWIND_DEFERRED;
+	bool is_over = state == SLOT_FAILED || give_up;
+	map.missing = !is_over ? UNWIND_DEFERRED : dso->kind == DSO_ANON ? imageless(dso) : UNWIND_NO_IMAGE;
 	return map;
 }
 
@@ -458,6 +537,16 @@ void images_free(struct images *images)
 			release_slot(&images->chunks[c][i]);
 		free(images->chunks[c]);
 	}
+	for (size_t i = 0; i < images->jit_codes.count; i++) {
+		release_slot(images->jit_codes.data[i]);
+		free(images->jit_codes.data[i]);
+	}
+	for (size_t i = 0; i < images->jit_processes.count; i++)
+		free(images->jit_processes.data[i]);
+	vec_release(&images->jit_codes);
+	vec_release(&images->jit_processes);
+	hash_map_release(&images->jit_by_mapping);
+	hash_map_release(&images->jit_by_pid);
 	release_slot(&images->vdso[0]);
 	release_slot(&images->vdso[1]);
 	for (size_t i = 0; i < images->perf_maps.count; i++)

@@ -22,8 +22,10 @@ bool images_start(struct images *images); // the helper thread; false: none to b
 void images_stop(struct images *images);  // finishes what was asked for (5 s at most: a mount may hang), then ends the helper
 void images_free(struct images *images);  // images that are still referenced elsewhere live on
 
-// Drain thread. Asks for the image behind a mapping of `pid` unless it is there, asked for, or given up.
-void images_want(struct images *images, const struct dso_table *dsos, uint32_t dso, const struct mapping *mapping, int32_t pid);
+// Drain thread. Asks for the image behind a mapping of `pid` unless it is there, asked for, or given up. true: it is code of a JIT compiler, of which unwind
+// information is looked for in the process's memory (jit_image.h): there may be more of it soon, and soon be gone.
+bool images_want(struct images *images, const struct dso_table *dsos, uint32_t dso, const struct mapping *mapping, int32_t pid);
+bool images_has_jit(const struct images *images, int32_t pid); // drain thread: it was looked for in this process, and may be worth it
 // Drain thread: what the unwinder is to know about `mapping`. An image that is not there yet is asked for and answers
 // UNWIND_DEFERRED, or, with `give_up`, UNWIND_NO_IMAGE.
 struct unwind_map images_map(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, bool give_up);

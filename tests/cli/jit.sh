@@ -186,4 +186,61 @@ got=$("$perfsample" fold -i without.data 2>/dev/null)
 like "$got" 'frameless [0-9]' "without that information it has its name"
 unlike "$got" 'calls_the_frameless;frameless' "and no caller"
 rm -f jit-*.dump
+# Code that nobody tells of, without frame pointers, whose .eh_frame lies in read-only memory, as LLVM keeps it for C++ exceptions: its callers are found by
+# that while the recorder runs.
+cat >hidden.c <<'C'
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+static unsigned char *at, *frames[2];
+/* push %rbp; sub $room,%rsp; mov $1,%ebp; mov $N,%ecx; 1: dec %ecx; jnz 1b; add $room,%rsp; pop %rbp; ret */
+static unsigned char code[] = { 0x55, 0x48, 0x81, 0xec, 0, 0, 0, 0, 0xbd, 1, 0, 0, 0, 0xb9, 0, 0, 0, 0x14, 0xff, 0xc9, 0x75, 0xfc,
+	0x48, 0x81, 0xc4, 0, 0, 0, 0, 0x5d, 0xc3 };
+static void describe(unsigned char *to, uint32_t room)
+{
+	static const unsigned char cie[] = { 20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1c, 0x0c, 7, 8, 0x90, 1, 0, 0 };
+	static const unsigned char rules[] = { 0, 0x41, 0x0e, 16, 0x86, 2, 0x47, 0x0e, 0x80, 0, 0x56, 0x0e, 16, 0x41, 0x0e, 8, 0xc6, 0, 0 };
+	unsigned char *fde = to + 32 + sizeof(cie); /* somewhere in the page */
+	uint32_t length = 4 + 8 + 8 + 20, back = sizeof(cie) + 4;
+	uint64_t start = at - (fde + 8), size = sizeof(code);
+	memcpy(to + 32, cie, sizeof(cie));
+	memcpy(fde, &length, 4), memcpy(fde + 4, &back, 4), memcpy(fde + 8, &start, 8), memcpy(fde + 16, &size, 8);
+	memcpy(fde + 24, rules, sizeof(rules));
+	fde[24 + 8] = (room + 16) % 128 | 0x80, fde[24 + 9] = (room + 16) / 128;
+}
+static void make(uint32_t room, int is_writable, uint32_t also)
+{
+	at = mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at != NULL ? MAP_FIXED : 0), -1, 0);
+	memcpy(code + 4, &room, 4), memcpy(code + 25, &room, 4);
+	memcpy(at, code, sizeof(code));
+	for (int i = 0; i < 2; i++) {
+		frames[i] = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (i == 0 || also > 0)
+			describe(frames[i], i == 0 ? room : also);
+		mprotect(frames[i], 4096, PROT_READ);
+	}
+	mprotect(at, 4096, is_writable ? PROT_READ | PROT_WRITE | PROT_EXEC : PROT_READ | PROT_EXEC);
+}
+static void gone(void) { munmap(at, 4096), munmap(frames[0], 8192), munmap(frames[1], 8192); }
+#define CALLS(name) __attribute__((noinline)) void name(void) { ((void (*)(void))at)(); __asm__ volatile(""); }
+CALLS(calls_the_first) CALLS(calls_the_second) CALLS(calls_what_is_told_twice) CALLS(calls_what_may_be_written)
+int main(void)
+{
+	make(64, 0, 0), calls_the_first(), gone();
+	make(1024, 0, 0), calls_the_second(), gone(); /* other code at the same place */
+	make(64, 0, 256), calls_what_is_told_twice(), gone();
+	make(64, 1, 0), calls_what_may_be_written(), gone();
+	return 0;
+}
+C
+"$CC" -O1 -w -fomit-frame-pointer -o hidden hidden.c
+"$perfsample" record -q -o hidden.data -- ./hidden 2>record.err
+got=$("$perfsample" fold --guessed -i hidden.data 2>/dev/null | grep -v asm_)
+share() { awk -v p="$1" '{ n += $NF } $0 ~ p { k += $NF } END { print int(100 * k / n) }' <<<"$got"; }
+ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_first;.*anon')" -ge 15 ]; echo $?)" "code whose .eh_frame lies in read-only memory has its caller" ||
+	echo "#   $got"
+ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_second;.*anon')" -ge 15 ]; echo $?)" "and so has other code that comes to the same place" || echo "#   $got"
+unlike "$got" 'calls_what_is_told_twice;.*anon' "what two of them tell differently is not believed"
+unlike "$got" 'calls_what_may_be_written;.*anon' "nor that of code which may be written: it may be of what was there before"
+is "$("$perfsample" script -F ip,sym,via -i hidden.data 2>/dev/null | grep -c 'calls_the_[a-z]* .*fp\|calls_the_[a-z]* .*leaf')" 0 "none of the callers is guessed"
 done_testing

@@ -1,6 +1,7 @@
 // Any bytes as a section of CFI: the first says which kind. Every entry is read, every row made a rule, every expression evaluated.
 #include "tests/fuzz/replay.h"
 #include "unwind/cfi_expr.h"
+#include "unwind/cfi_find.h"
 #include "unwind/rule_table.h"
 
 struct context {
@@ -66,5 +67,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		offset = entry.next;
 	}
+	// The same bytes as memory that may hold such a section.
+	struct cfi_found found = { 0 };
+	section.is_debug_frame = false;
+	for (size_t from = 0; cfi_find(&section, from, 0, UINT64_MAX, &found); from = found.end)
+		if (found.start < from || found.end <= found.start || found.end > size - 1)
+			abort();
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "tests/tap.h"
 #include "unwind/cfi_expr.h"
+#include "unwind/cfi_find.h"
 #include "unwind/rule_table.h"
 
 enum { MACHINE_X86_64 = 62, MACHINE_AARCH64 = 183, SECTION_VADDR = 0x9000, CODE = 0x1000 };
@@ -389,8 +390,43 @@ static void test_expressions(void)
 	FAIL("\x77\x04\x06", CFI_EXPR_BAD);   // across two words
 }
 
+// A section somewhere in memory.
+static void test_find(void)
+{
+	static const char wrong_version[] = "\x14\0\0\0\0\0\0\0\x02zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0";
+	struct maker m = { 0 };
+	struct cfi_found found = { 0 };
+
+	put_bytes(&m, wrong_version, sizeof(wrong_version));
+	while (m.buf.size < 100)
+		put(&m, 0x0100007a, 4);
+	put_cie(&m, 1, "zR", "\x1b", 1);
+	size_t first = m.cie_at;
+	put_fde(&m, 4, true, true, "", 0);
+	put_cie(&m, 1, "zPLR", "\x03\0\0\0\0\x03\x1b", 7);
+	put_fde(&m, 4, true, true, "", 0);
+	m.cie_at = first; // one more of the first
+	put_fde(&m, 4, true, true, "", 0);
+	size_t end = m.buf.size;
+	put(&m, 0, 8);
+	put_cie(&m, 3, "zR", "\x1c", 1);
+	size_t second = m.cie_at;
+	put_fde(&m, 8, true, true, "", 0);
+	struct cfi_section at = section_of(&m, MACHINE_X86_64);
+	ok(cfi_find(&at, 0, CODE, CODE + 0x100, &found) && found.start == first && found.end == end, "a section in memory");
+	ok(cfi_find(&at, found.end, CODE, CODE + 0x100, &found) && found.start == second && found.end == m.buf.size, "and one behind it");
+	ok(!cfi_find(&at, found.end, CODE, CODE + 0x100, &found), "and no more");
+	ok(!cfi_find(&at, 0, CODE + 1, CODE + 0x1000, &found), "none of other code");
+	ok(!cfi_find(&at, 0, CODE, CODE + 0xff, &found), "nor of a part of it");
+	m.buf.data[second + 8] = 2;
+	m.buf.data[first + 9] = 'x';
+	ok(!cfi_find(&at, 0, CODE, CODE + 0x100, &found) || found.start > first, "a CIE of another form is none");
+	buf_release(&m.buf);
+}
+
 int main(void)
 {
+	test_find();
 	test_forms();
 	test_instructions();
 	test_malformed();

@@ -237,6 +237,13 @@ static void test_jit(void)
 	is_str(path_at(800, 0x151800), "/tmp/jitted-800-2.so", "nor a second one");
 	is_str(path_at(800, 0x112000), "//anon", "and fills what lies between");
 	is_str(path_at(800, 0x2fffff), "//anon", "and behind");
+	uint32_t generation = spaces_process(spaces, 800)->maps->generation;
+	map(800, 0x100000, 0x300000, 0, "//anon");
+	is_u64(spaces_process(spaces, 800)->maps->generation, generation, "code mapped again is the same");
+	spaces_renew(spaces, 800, 0x200000);
+	ok(spaces_process(spaces, 800)->maps->generation != generation && spaces_find(spaces, 800, 0x200000)->serial == 1 &&
+	   spaces_find(spaces, 800, 0x112000)->serial == 0, "unless it is said to be new");
+	spaces_renew(spaces, 800, 0x900000);
 	map(800, 0x110000, 0x120000, 0, "/lib/real.so");
 	is_str(path_at(800, 0x110800), "/lib/real.so", "a file mapped there does end it");
 }
