@@ -12,7 +12,7 @@ struct entry {
 
 bool tail_queue_init(struct tail_queue *queue, size_t capacity, struct err *err)
 {
-	*queue = (struct tail_queue){ .capacity = capacity };
+	*queue = (struct tail_queue){ .capacity = capacity, .told_at = UINT64_MAX };
 	void *block = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED)
 		return err_errno(err, STATUS_HOST, "%zu bytes for stacks", capacity);
@@ -69,13 +69,16 @@ struct tail *tail_queue_reserve(struct tail_queue *queue, size_t bytes)
 
 bool tail_queue_commit(struct tail_queue *queue, struct tail *tail, size_t bytes)
 {
-	uint64_t before = atomic_load_explicit(&queue->head, memory_order_relaxed), first = first_waiting(queue), half = queue->capacity / 2;
+	uint64_t before = atomic_load_explicit(&queue->head, memory_order_relaxed), first = first_waiting(queue);
 	struct entry *entry = entry_at(queue, before);
 	tail->size = bytes;
 	entry->bytes = entry_bytes(bytes);
 	entry->filler = 0;
 	atomic_store_explicit(&queue->head, before + entry->bytes, memory_order_release);
-	return before + entry->bytes - first > half && before - first <= half;
+	if (before + entry->bytes - first <= queue->capacity / 2 || queue->told_at == first)
+		return false;
+	queue->told_at = first;
+	return true;
 }
 
 const struct tail *tail_queue_find(struct tail_queue *queue, uint64_t time_ns, int32_t tid)

@@ -25,6 +25,7 @@ struct tail_queue {
 	size_t capacity;             // power of two
 	_Atomic uint64_t head, tail; // bytes ever put and taken; the place in the block is what is left of them by the capacity
 	_Atomic uint64_t begun;      // where head stood when the queue last began anew: what lies before is nothing
+	uint64_t told_at;            // reader: what waited first when it was last said to be half full
 	uint64_t taken_to;           // drain thread: end of the one that was handed out
 };
 
@@ -34,7 +35,8 @@ void tail_queue_release(struct tail_queue *queue);
 
 // The reader. Room for one with up to `bytes`; NULL: there is none.
 struct tail *tail_queue_reserve(struct tail_queue *queue, size_t bytes);
-// What was reserved is there, with all but `size` set, and has `bytes`. true: with it the queue became half full.
+// What was reserved is there, with all but `size` set, and has `bytes`. true: more than half full, which was not said since the drain thread
+// last took one.
 bool tail_queue_commit(struct tail_queue *queue, struct tail *tail, size_t bytes);
 
 // The drain thread. The stack of a sample, those of older samples being done with; NULL: none. Valid until the next of these calls.

@@ -69,6 +69,11 @@ static void read_stack(struct reader *reader, const struct record *record, uint6
 	uint64_t most = reader->queue.capacity / 4 < TAIL_MOST_BYTES ? reader->queue.capacity / 4 : TAIL_MOST_BYTES;
 	if (copied > most)
 		return;
+	// Deeper than all that is read at once, as a read in vain has shown: another one would stop the program for as long again.
+	if (top > end && top - sp > most + most / 2) {
+		count(&reader->no_room, 1);
+		return;
+	}
 	if (more > most - copied)
 		more = most - copied;
 	struct tail *tail = tail_queue_reserve(&reader->queue, (size_t)(copied + more));

@@ -88,6 +88,27 @@ static void one_thread(void)
 	tail_queue_release(&queue);
 }
 
+// The drain thread comes when it is told, and leaves the two youngest.
+static void told(size_t bytes)
+{
+	struct tail_queue queue;
+	struct err err = { 0 };
+	uint64_t taken = 0;
+	size_t refused = 0;
+
+	if (!tail_queue_init(&queue, CAPACITY, &err))
+		return;
+	for (uint64_t time = 1; time < 300; time++) {
+		bool half = false;
+		refused += put(&queue, time, bytes, &half) == NULL;
+		while (half && taken + 2 < time)
+			(void)found(&queue, ++taken, bytes);
+		tail_queue_done(&queue);
+	}
+	is_u64(refused, 0, "%zu bytes each: all find room, as the drain thread is told in time", bytes);
+	tail_queue_release(&queue);
+}
+
 static void memory(void)
 {
 	struct tail_queue queue;
@@ -157,6 +178,10 @@ static void two_threads(void)
 int main(void)
 {
 	one_thread();
+	told(BYTES);
+	told(60000);
+	told(150000);
+	told(230000);
 	memory();
 	two_threads();
 	return tap_done();
