@@ -214,9 +214,24 @@ static bool is_above_initial_stack(struct walk *walk, const struct unwind_map *m
 	return false;
 }
 
+// The return address is where a function begins, and no call ends before it: it was put there by hand, for the first function of a stack to return to
+// (__start_context under makecontext(3)'s coroutines). What lies above it is no frame.
+static bool is_first_return(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+{
+	struct bytes code;
+	int64_t distance;
+
+	return at->kind == FRAME_RETURN && at->sp_is_exact && is_code_of(walk, map) && rule_table_begins(map->image, at->pc - map->bias) &&
+	       code_at(map, at->pc, 2, UNWIND_CALL_BYTES, true, &code) && !walk->arch->is_call(code.end, bytes_left(&code), &distance);
+}
+
 // A frame that nobody called, as far as can be told without CFI.
 static bool is_outermost(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
+	if (is_first_return(walk, map, at)) {
+		walk->out->frames[walk->out->count - 1].kind = FRAME_INTERRUPTED; // nothing of it has run: its name is the one at the address
+		return true;
+	}
 	return is_above_initial_stack(walk, map, at) || is_end_of_pairs(walk, map, at);
 }
 

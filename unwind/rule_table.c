@@ -319,6 +319,18 @@ struct unwind_rule rule_table_find(struct unwind_image *image, uint64_t vaddr, s
 	return rule_table_find_to(image, vaddr, counters, &end);
 }
 
+bool rule_table_begins(const struct unwind_image *image, uint64_t vaddr)
+{
+	uint64_t at = vaddr - image->base;
+
+	for (size_t t = 0; t < image->table_count && vaddr >= image->base && at < UINT32_MAX; t++) {
+		size_t i = search(&image->tables[t], (uint32_t)at);
+		if (i < image->tables[t].fde_count && rule_table_ref(&image->tables[t], i).start == at)
+			return true;
+	}
+	return false;
+}
+
 struct row_wanted {
 	uint64_t vaddr;
 	struct cfi_row *row;

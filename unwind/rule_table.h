@@ -88,6 +88,8 @@ struct unwind_image {
 struct unwind_rule rule_table_find(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters);
 // The same; `*end` (a vaddr) is where the FDE that has the rule ends, or `vaddr` where there is none.
 struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters, uint64_t *end);
+// Whether a function begins at a vaddr, by the index of FDEs.
+bool rule_table_begins(const struct unwind_image *image, uint64_t vaddr);
 // The row itself, for what no rule can say. false: none.
 bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *row, struct cfi_fde *fde,
                     const struct cfi_section **section);

@@ -247,6 +247,41 @@ P
 else
 	skip "programs without CFI" "no gcc for x86-64"
 fi
+# Coroutines on stacks of their own: the first function of each returns to where another begins, which nobody called.
+cat >"$dir/coroutines.c" <<'C'
+#include <stdlib.h>
+#include <ucontext.h>
+static volatile long sink;
+static ucontext_t caller, own[16];
+__attribute__((noinline)) static void spin(long n) { for (long i = 0; i < n; i++) sink += i * i; }
+static void body(int i) { for (;;) { spin(20000); swapcontext(&own[i], &caller); } }
+int main(void)
+{
+	for (int i = 0; i < 16; i++) {
+		getcontext(&own[i]);
+		own[i].uc_stack.ss_sp = calloc(1, own[i].uc_stack.ss_size = 65536);
+		own[i].uc_link = i % 2 ? &caller : NULL;
+		makecontext(&own[i], (void (*)(void))body, 1, i);
+	}
+	for (int i = 0; i < 10000; i++)
+		swapcontext(&caller, &own[i % 16]);
+}
+C
+if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
+	for kind in "" -static; do
+		# shellcheck disable=SC2086
+		if (cd "$dir" && gcc -O1 -fno-optimize-sibling-calls $kind -o coroutines coroutines.c) 2>"$dir/err"; then
+			rec ./coroutines
+			holds 'share("root_guessed") > 0.8 and share("root", "root_guessed", "not_user") >= 0.99' "coroutines end where their first function returns to $kind"
+		else
+			skip "$kind cannot be linked here" "coroutines $kind"
+		fi
+	done
+	roots __start_context 0.99 "and that is their root"
+else
+	skip "no gcc for x86-64" "coroutines"
+fi
+
 # Registers but no copy: the reason is said. The programs spin on a stack pointer that is none, and are ended by a signal.
 cat >"$dir/astray.c" <<'C'
 #include <sys/time.h>
