@@ -364,14 +364,21 @@ struct turn {
 	struct unwind_stack *out;
 };
 
+// What turn_slowly looks for first when its turn comes: the rule by image and offset, in the mapping that was left last as a rule.
+static void ask_rule(const struct turn *turn, const struct unwinder *unwinder)
+{
+	__builtin_prefetch(cache_set_of(unwinder->cache, turn->pace.lookup + unwinder->active[turn->number].to_key));
+}
+
 // Finds the next step and asks memory for its words. false: what comes is not for here.
-static inline bool turn_ask(struct turn *turn, const struct near_set *sets)
+static inline bool turn_ask(struct turn *turn, const struct unwinder *unwinder, const struct near_set *sets)
 {
 	const struct pace *pace = &turn->pace;
 
 	turn->rule = __builtin_expect(pace->next < pace->limit, 1) ? near_find(sets, pace->lookup, pace->places) : NEAR_NONE;
 	if (!words_of(turn->rule, pace->sp, pace->fp, pace->end, &turn->words)) {
 		turn->state = STUCK;
+		ask_rule(turn, unwinder);
 		return false;
 	}
 	prefetch(turn->words.cfa - 8);
@@ -379,7 +386,7 @@ static inline bool turn_ask(struct turn *turn, const struct near_set *sets)
 	return true;
 }
 
-static inline bool turn_step(struct turn *turn, const struct near_set *sets)
+static inline bool turn_step(struct turn *turn, const struct unwinder *unwinder, const struct near_set *sets)
 {
 	struct pace *pace = &turn->pace;
 	struct frame *next = pace->next;
@@ -394,7 +401,7 @@ static inline bool turn_step(struct turn *turn, const struct near_set *sets)
 	pace->lookup = ra - 1;
 	pace->next = next + 1;
 	put_frame(next, ra, FRAME_RETURN, VIA_CFI);
-	return turn_ask(turn, sets);
+	return turn_ask(turn, unwinder, sets);
 }
 
 // Whatever fast steps leave over. false: the stack has ended.
@@ -416,7 +423,7 @@ static bool turn_slowly(struct turn *turn, struct unwinder *unwinder)
 		if (is_fast(&lane->walk, &lane->at)) {
 			pace_begin(&turn->pace, lane);
 			turn->state = READY;
-			turn_ask(turn, unwinder->near.sets);
+			turn_ask(turn, unwinder, unwinder->near.sets);
 			return true;
 		}
 	}
@@ -449,7 +456,7 @@ static inline bool take_next(struct waiting *waiting, struct turn *turn)
 	turn->has_lane = false;
 	turn->state = pace_open(&turn->pace, waiting->unwinder, turn->input, turn->out) ? READY : IN_LANE;
 	if (turn->state == READY)
-		turn_ask(turn, waiting->unwinder->near.sets);
+		turn_ask(turn, waiting->unwinder, waiting->unwinder->near.sets);
 	return true;
 }
 
@@ -472,7 +479,7 @@ void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs,
 	}
 	while (end > turns)
 		for (struct turn *turn = turns; turn < end; turn++) {
-			if ((turn->state == READY && turn_step(turn, sets)) || turn_slowly(turn, unwinder))
+			if ((turn->state == READY && turn_step(turn, unwinder, sets)) || turn_slowly(turn, unwinder))
 				continue;
 			if (turn->has_lane)
 				lane_end(turn->lane);

@@ -12,6 +12,7 @@
 #include "export/stack_text.h"
 
 enum { NONE = 0xffffffff };
+enum { FEW = 4 };
 enum { DRAINED_BYTES = 64 * 1024 }; // stays in the second-level cache
 
 // What stands before the frames; compared byte by byte, so no padding.
@@ -40,7 +41,7 @@ struct folding {
 	VEC(struct tally) tallies;
 	struct hash_map tally_of;        // (front, stack)
 	VEC(struct node) nodes;
-	struct hash_map node_of;         // (parent, label)
+	struct hash_map node_of;         // (parent, label), of parents that have more than FEW children
 	uint32_t first_root;
 	struct place *places;            // by the profile's node
 	VEC(uint32_t) path;
@@ -162,20 +163,34 @@ static uint32_t label_of(struct folding *f, const struct stack_step *step)
 
 // ---------------------------------------------------------------- the tree
 
+static uint32_t add_child(struct folding *f, uint32_t parent, uint32_t label)
+{
+	uint32_t id = (uint32_t)f->nodes.count, *first = parent != NONE ? &f->nodes.data[parent].first_child : &f->first_root;
+	struct node node = { .parent = parent, .label = label, .first_child = NONE, .next_sibling = *first };
+	*first = id;
+	vec_push(&f->nodes, node);
+	return id;
+}
+
+// Most nodes have few children, which stand near each other: the index, which is memory that is waited for, is for the others.
 static uint32_t child(struct folding *f, uint32_t parent, uint32_t label)
 {
-	bool is_new;
-	size_t next = (uint32_t)(parent + 1); // most nodes have one child, made right after them
-	if (next < f->nodes.count && f->nodes.data[next].parent == parent && f->nodes.data[next].label == label)
-		return (uint32_t)next;
-	uint32_t id = *hash_map_put(&f->node_of, (uint64_t)parent << 32 | label, (uint32_t)f->nodes.count, &is_new);
-	if (is_new) {
-		uint32_t *first = parent != NONE ? &f->nodes.data[parent].first_child : &f->first_root;
-		struct node node = { .parent = parent, .label = label, .first_child = NONE, .next_sibling = *first };
-		*first = id;
-		vec_push(&f->nodes, node);
+	uint32_t id = parent != NONE ? f->nodes.data[parent].first_child : f->first_root, few = 0;
+	for (; id != NONE && few < FEW; id = f->nodes.data[id].next_sibling, few++)
+		if (f->nodes.data[id].label == label)
+			return id;
+	if (few < FEW)
+		return add_child(f, parent, label);
+	if (id != NONE) {
+		const uint32_t *known = hash_map_get(&f->node_of, (uint64_t)parent << 32 | label);
+		if (known != NULL)
+			return *known;
 	}
-	return id;
+	uint32_t made = add_child(f, parent, label);
+	uint32_t last = id != NONE ? f->nodes.data[made].next_sibling : NONE; // those that are in the index
+	for (uint32_t at = made; at != last; at = f->nodes.data[at].next_sibling)
+		(void)hash_map_put(&f->node_of, (uint64_t)parent << 32 | f->nodes.data[at].label, at, NULL);
+	return made;
 }
 
 static uint32_t front_node(struct folding *f, const struct front *front)
@@ -326,7 +341,6 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 		.label_of_name = mem_zero(profile->names.entries.count, sizeof(*f.label_of_name)),
 		.label_of_line = mem_zero(MARKINGS * profile->chains.count, sizeof(*f.label_of_line)),
 	};
-	hash_map_reserve(&f.node_of, profile->nodes.count / 4); // others are the first children of their parents
 	intern_init(&f.fronts);
 	intern_init(&f.labels);
 	count_samples(&f);

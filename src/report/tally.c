@@ -160,6 +160,20 @@ static void find_path(struct tally *t, uint32_t stack, uint32_t context)
 	}
 }
 
+static struct tally_set_notes notes_of(struct tally *t, uint32_t stack)
+{
+	return (struct tally_set_notes){ .is_resolved = is_resolved(t->profile, stack), .vias = vias_of_stack(&t->vias, t->profile, stack) };
+}
+
+// What a stack's set depends on, beside the context.
+static uint64_t key_of(struct tally *t, uint32_t stack)
+{
+	if ((t->keys & KEYS_OF_CODE) != 0)
+		return stack;
+	struct tally_set_notes notes = notes_of(t, stack); // every frame is the same row
+	return (uint64_t)notes.vias << 1 | notes.is_resolved;
+}
+
 static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 {
 	find_path(t, stack, context);
@@ -177,8 +191,7 @@ static uint32_t make_set(struct tally *t, uint32_t stack, uint32_t context)
 	}
 	set.count = (uint32_t)t->members.count - set.first;
 	vec_push(&t->sets, set);
-	vec_push(&t->set_notes, (struct tally_set_notes){ .is_resolved = is_resolved(t->profile, stack),
-		.vias = vias_of_stack(&t->vias, t->profile, stack) });
+	vec_push(&t->set_notes, notes_of(t, stack));
 	return (uint32_t)t->sets.count - 1;
 }
 
@@ -187,7 +200,7 @@ static uint32_t set_of(struct tally *t, uint32_t stack, uint32_t context)
 	uint32_t *last = &t->set_of_stack.data[stack == PROFILE_NONE ? 0 : stack + 1];
 	if (*last != 0 && t->sets.data[*last - 1].context == context)
 		return *last - 1;
-	uint64_t key = (uint64_t)stack << 32 | context;
+	uint64_t key = key_of(t, stack) << 32 | context;
 	const uint32_t *known = hash_map_get(&t->set_ids, key);
 	uint32_t set = known != NULL ? *known : make_set(t, stack, context);
 	if (known == NULL)

@@ -179,8 +179,35 @@ static void test_order(void)
 	profile_release(&profile);
 }
 
+// Callers with one to twelve callees, met at three addresses each, in turn: stacks that differ in addresses alone meet again.
+static void test_meeting(void)
+{
+	enum { CALLERS = 12, TIMES = 3 };
+	struct buf wanted = { 0 };
+	profile_init(&profile);
+	vec_push(&profile.events, (struct profile_event){ .name = text("cpu-clock"), .is_sampling = true });
+	uint32_t app = add_dso("/bin/app", "app");
+	for (uint32_t time = 0; time < TIMES; time++)
+		for (uint32_t callee = 0; callee < CALLERS; callee++)
+			for (uint32_t caller = callee; caller < CALLERS; caller++) {
+				char outer[16], inner[16];
+				snprintf(outer, sizeof(outer), "f%02u", caller);
+				snprintf(inner, sizeof(inner), "g%02u", callee);
+				uint32_t node = profile_add_node(&profile, PROFILE_NONE, add_frame(0x10000 + 0x100 * caller + time, app, outer, NULL, FRAME_RETURN, false));
+				node = profile_add_node(&profile, node, add_frame(0x20000 + 0x100 * callee + time, app, inner, NULL, FRAME_LEAF, false));
+				add_sample(1, 1, "c", node, UNWIND_ROOT, 0, false);
+			}
+	for (uint32_t caller = 0; caller < CALLERS; caller++)
+		for (uint32_t callee = 0; callee <= caller; callee++)
+			buf_printf(&wanted, "c;f%02u;g%02u %d\n", caller, callee, TIMES);
+	folded_is("stacks that meet", (struct export_input){ 0 }, buf_text(&wanted));
+	buf_release(&wanted);
+	profile_release(&profile);
+}
+
 int main(void)
 {
+	test_meeting();
 	build();
 	test_folded();
 	test_script();

@@ -119,7 +119,7 @@ static void choices(void)
 	}
 	const char *path = scratch_path("a.so");
 	struct looked l;
-	uint64_t a, size;
+	uint64_t a = 0, size = 0;
 	if (!ok(look(&l, path, &all_options), "the library opens"))
 		return;
 	static const struct { const char *at; uint64_t offset; const char *name; const char *why; } wanted[] = {
