@@ -77,15 +77,30 @@ uint32_t profile_add_function(struct profile *profile, const struct profile_func
 	}
 }
 
+// Nearly all frames fit into a key that tells them from all others: the row, which is memory to be waited for, need not be looked at. false: this one does not.
+static bool whole_key(const struct profile_frame *frame, uint64_t addr, uint64_t *key)
+{
+	enum { ADDR_BITS = 40, DSO_BITS = 14, KIND_BITS = 4, VIA_BITS = 4 };
+	if (addr >> ADDR_BITS != 0 || frame->dso >> DSO_BITS != 0 || frame->kind >> KIND_BITS != 0 || frame->via >> VIA_BITS != 0)
+		return false;
+	*key = (((addr << DSO_BITS | frame->dso) << KIND_BITS | frame->kind) << VIA_BITS | frame->via) << 1 | frame->is_kernel;
+	return true;
+}
+
 uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame)
 {
-	uint64_t addr = frame->dso != PROFILE_NONE ? frame->image_addr : frame->addr;
-	uint64_t key = hash_pair(addr, (uint64_t)frame->dso << 32 | (uint64_t)frame->kind << 16 | (uint64_t)frame->via << 8 | frame->is_kernel);
-	for (;; key = next_key(key)) {
+	static const uint64_t IS_HASH = 1ull << 63; // which whole keys do not reach
+	uint64_t addr = frame->dso != PROFILE_NONE ? frame->image_addr : frame->addr, key;
+	bool is_whole = whole_key(frame, addr, &key);
+	if (!is_whole)
+		key = hash_pair(addr, (uint64_t)frame->dso << 32 | (uint64_t)frame->kind << 16 | (uint64_t)frame->via << 8 | frame->is_kernel) | IS_HASH;
+	for (;; key = next_key(key) | IS_HASH) {
 		bool is_new;
 		uint32_t id = *hash_map_put(&profile->frame_index, key, (uint32_t)profile->frames.count, &is_new);
 		if (is_new)
 			vec_push(&profile->frames, *frame);
+		if (is_whole)
+			return id;
 		const struct profile_frame *row = &profile->frames.data[id];
 		if (row->dso == frame->dso && row->kind == frame->kind && row->via == frame->via && row->is_kernel == frame->is_kernel &&
 		    (frame->dso != PROFILE_NONE ? row->image_addr == frame->image_addr : row->addr == frame->addr))

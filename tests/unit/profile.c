@@ -47,6 +47,26 @@ static void many(struct profile *p)
 	ok(good, "50,000 frames, each once");
 }
 
+// Whatever their numbers: what fits into a key of 63 bits, and what does not.
+static void all_tell(struct profile *p)
+{
+	static const uint64_t addrs[] = { 0, 1, 0x7f, (1ull << 40) - 1, 1ull << 40, 1ull << 41, UINT64_MAX };
+	static const uint32_t dsos[] = { 0, 1, (1 << 14) - 1, 1 << 14, PROFILE_NONE };
+	size_t before = p->frames.count, made = 0;
+	bool good = true;
+	for (int round = 0; round < 2; round++) {
+		size_t id = before;
+		for (size_t a = 0; a < sizeof(addrs) / sizeof(addrs[0]); a++)
+			for (size_t d = 0; d < sizeof(dsos) / sizeof(dsos[0]); d++)
+				for (unsigned other = 0; other < 3 * 8 * 2; other++, id++, made += round == 0) {
+					struct profile_frame frame = { .addr = 1000 + addrs[a], .image_addr = 1000 + addrs[a], .dso = dsos[d], .kind = other % 3,
+					                               .via = other / 3 % 8, .is_kernel = other / 24 };
+					good = good && profile_add_frame(p, &frame) == id;
+				}
+	}
+	ok(good && p->frames.count == before + made, "%zu frames that differ in one thing are as many rows", made);
+}
+
 static void stacks(struct profile *p)
 {
 	uint32_t function[4];
@@ -88,6 +108,7 @@ int main(void)
 	profile_init(&profile);
 	rows_are_distinct(&profile);
 	many(&profile);
+	all_tell(&profile);
 	stacks(&profile);
 	profile_release(&profile);
 	return tap_done();
