@@ -44,6 +44,9 @@ struct unwind_arch {
 	// Among the bytes from one address to another: does a function end there? What stands behind is another one then. Bytes are not
 	// decoded where instructions differ in length: a constant may pass for an end.
 	bool (*has_end)(const uint8_t *code, size_t size);
+	// The bytes that end at an address (link-time, for alignment): has the function that they are of set up a frame (and not begun to leave it)? Bytes are not decoded: what
+	// may be an instruction that leaves is taken for one. NULL: not asked.
+	bool (*in_frame)(const uint8_t *end, size_t size, uint64_t end_addr);
 	// The bytes at a return address: do they leave the thread or the program before they return?
 	bool (*is_exit)(const uint8_t *code, size_t size);
 	struct unwind_sigframe sigframe;

@@ -6,6 +6,7 @@ enum {
 	ENTRY_BYTES = 64,        // no libc's _start is longer
 	ENTRY_WORDS = 8,         // that it may have pushed
 	LEAF_WORDS = 3,          // a lazy PLT slot has pushed two words at most
+	FRAME_BYTES = 2048,       // how far behind its beginning a function is seen to have a frame
 	FUNCTION_BYTES = 1 << 16, // how far into a function a pc may be
 	TRUNCATED_BYTES = 8 << 20, // how far above the copy a frame pointer is believed to point into the stack: the usual limit of one
 	MAX_ARGUMENTS = 4096,
@@ -104,7 +105,9 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
 	struct candidate best = { .via = VIA_LEAF_RULE };
 	uint64_t word = walk->arch->word_bytes, ra;
 
-	if (at->kind == FRAME_RETURN)
+	// What was called before its caller had a frame: V8's prologues out of line, i386's thunks that tell the pc.
+	bool is_return = at->kind == FRAME_RETURN;
+	if (is_return && (at->via != VIA_LEAF_RULE || walk->arch->perf_lr != 0xff))
 		return best;
 	if (walk->arch->perf_lr != 0xff) {
 		best = (struct candidate){ .ra = at->lr, .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };
@@ -114,8 +117,8 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
 	}
 	bool is_at_sp = true;
 	for (unsigned i = 0; i < LEAF_WORDS && !(best.is_at_sp && best.trust != NO_CALL) && stack_word(&walk->view, at->sp + i * word, &ra); i++) {
-		enum trust trust = trust_in(walk, ra, at->pc);
-		if (trust > best.trust && (is_at_sp || trust >= POSSIBLE))
+		enum trust trust = is_return && ra == at->pc ? NO_CALL : trust_in(walk, ra, at->pc); // not the same once more
+		if (trust > best.trust && (is_at_sp || (trust >= POSSIBLE && !is_return)))
 			best = (struct candidate){ ra, at->sp + (i + 1) * word, at->fp, VIA_LEAF_RULE, trust, is_at_sp };
 		is_at_sp = i == 0 && ra == at->fp && at->fp > at->sp;
 	}
@@ -251,6 +254,20 @@ static bool prefers_leaf(const struct unwind_map *map, const struct candidate *l
 	return map->image != NULL && leaf->ra != frame->ra && has_link_register;
 }
 
+// The code is seen to have set up a frame: a word at sp may be what a call long past left in a slot that was not written yet.
+static bool is_in_frame(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+{
+	struct bytes code;
+	uint64_t link = at->pc - map->bias;
+
+	if (walk->arch->in_frame == NULL || !is_code_of(walk, map))
+		return false;
+	for (size_t size = FRAME_BYTES; size >= 16; size /= 2)
+		if (image_at_vaddr(map->image->image, link - size, size, &code))
+			return walk->arch->in_frame(code.end, size, link);
+	return false;
+}
+
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
 	if (is_outermost(walk, map, at)) {
@@ -259,6 +276,8 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 	}
 	struct candidate leaf = by_leaf_rule(walk, at), frame = by_frame_pointer(walk, at);
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;
+	if (chosen == &leaf && leaf.trust != HERE && frame.trust != NO_CALL && is_in_frame(walk, map, at))
+		chosen = &frame;
 	if (chosen->trust != NO_CALL) {
 		take(walk, at, chosen);
 		return true;

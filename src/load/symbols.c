@@ -98,6 +98,8 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 	struct symbol_image image = { .kind = SYMBOL_IMAGE_FILE, .path = profile_text(loader->profile, row->path), .build_id = row->build_id,
 	                              .map_fd = -1 };
 	char map_path[4096] = "";
+	const struct names *names = reader_features(loader->reader)->names;
+	bool has_names = names != NULL && names->images.count > 0;
 	switch (row->kind) {
 	case DSO_KERNEL:
 	case DSO_MODULE:
@@ -113,8 +115,9 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		break;
 	case DSO_ANON:
 		image.kind = SYMBOL_IMAGE_JIT;
-		// Recordings of ours bring the names of JIT code with them; the map of a later process with that number would be wrong.
-		if (reader_features(loader->reader)->names == NULL && (loader->options->symfs != NULL || is_this_host(loader)))
+		// Recordings of ours bring the names of JIT code with them, unless they have none at all (raw stacks); the map of a later process with that
+		// number would be wrong.
+		if (!has_names && (loader->options->symfs != NULL || is_this_host(loader)))
 			image.map_fd = open_map(loader->options->symfs, row->pid, map_path, sizeof(map_path));
 		image.map_path = image.map_fd >= 0 ? map_path : NULL;
 		image.path = mem_printf("%s of %u", image.path, row->pid);

@@ -243,4 +243,15 @@ ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_second;.*anon
 unlike "$got" 'calls_what_is_told_twice;.*anon' "what two of them tell differently is not believed"
 unlike "$got" 'calls_what_may_be_written;.*anon' "nor that of code which may be written: it may be of what was there before"
 is "$("$perfsample" script -F ip,sym,via -i hidden.data 2>/dev/null | grep -c 'calls_the_[a-z]* .*fp\|calls_the_[a-z]* .*leaf')" 0 "none of the callers is guessed"
+# Raw stacks have no names in the recording: those of the map of the process, on the same host.
+"$perfsample" record -q --unwind post -o raw.data -- ./hidden 2>record.err
+at=$("$perfsample" script -F ip,dso -i raw.data 2>/dev/null | awk '/anon/ { print $1; exit }')
+pid=$("$perfsample" script -F pid -i raw.data 2>/dev/null | awk 'NF { print $1; exit }')
+if [ ! -e "/tmp/perf-$pid.map" ]; then
+	echo "${at%???}000 1000 named_by_the_map" >"/tmp/perf-$pid.map"
+	like "$("$perfsample" fold -i raw.data 2>/dev/null)" ';named_by_the_map [0-9]' "raw stacks: the map of the process names its code"
+	rm -f "/tmp/perf-$pid.map"
+else
+	skip "/tmp/perf-$pid.map is somebody's" "raw stacks: the map of the process names its code"
+fi
 done_testing

@@ -9,13 +9,14 @@
 // Functions of 128 bytes each. The first calls the others, and has return addresses of every kind.
 static const char source[] =
 	".text\n.globl _start\n"
-	".balign 128\n_start: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n" // return addresses: 3, 9, 15, 21, 24
-	".balign 128\nleaf: push %rbp\nmov %rsp, %rbp\nnop\npop %rbp\nret\n"
-	".balign 128\njumper: test $1, %cl\njmp *%rcx\n"
-	".balign 128\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
-	".balign 128\n";
+	".balign 128, 0xcc\n_start: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n" // return addresses: 3, 9, 15, 21, 24
+	".balign 128, 0xcc\nleaf: push %rbp\nmov %rsp, %rbp\nnop\npop %rbp\nret\n"
+	".balign 128, 0xcc\njumper: test $1, %cl\njmp *%rcx\n"
+	".balign 128, 0xcc\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
+	".balign 128, 0xcc\nlate: test %rax, %rax\njz 1f\nret\n.fill 16, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nnop\nleave\nret\n"
+	".balign 128, 0xcc\n";
 
-enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, LEAF = 128, SIZE = 512 };
+enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, LEAF = 128, OTHER = 384, LATE = 512, SIZE = 640 };
 enum { JIT = 0x500000, SP = 0x7000 };
 
 static struct unwind_map map_code(void *context, uint64_t addr)
@@ -30,8 +31,8 @@ static struct unwind_map map_code(void *context, uint64_t addr)
 	return (struct unwind_map){ .start = start, .end = start + SIZE, .image = image };
 }
 
-// The stack from sp; the frame pointer points at word 4, whose pair's return address is `paired`. Answers the caller that is found.
-static struct frame caller(struct unwind_image *image, uint64_t pc, const uint64_t (*words)[3], uint64_t paired)
+// The stack from sp; the frame pointer points at word 4, whose pair's return address is `paired`. Answers the caller that is found, or its caller.
+static struct frame caller(struct unwind_image *image, uint64_t pc, const uint64_t (*words)[3], uint64_t paired, unsigned depth)
 {
 	uint64_t stack[8] = { (*words)[0], (*words)[1], (*words)[2], 0, SP + 48, paired, 0, 0 }, regs[3] = { SP + 32, SP, pc };
 	struct frame frames[8] = { 0 };
@@ -44,7 +45,7 @@ static struct frame caller(struct unwind_image *image, uint64_t pc, const uint64
 
 	unwind_stack(unwinder, &input, &out);
 	unwinder_free(unwinder);
-	return frames[1];
+	return frames[depth];
 }
 
 struct check {
@@ -65,6 +66,9 @@ static const struct check checks[] = {
 	{ "a frame, and at sp what a call to another function left", LEAF + 4, { TO_OTHER }, INDIRECT_TOO, false },
 	{ "a frame, and what a call left further up", LEAF + 4, { 1, 2, INDIRECT }, INDIRECT_TOO, false },
 	{ "a frame of code made at run time, and what a call left further up", JIT + 64, { 1, 2, INDIRECT }, INDIRECT_TOO, false },
+	{ "a function that has set up its frame, and in a slot not written yet what a call long past left", OTHER + 8, { INDIRECT }, INDIRECT_TOO, false },
+	{ "the same behind its leave", OTHER + 10, { INDIRECT }, INDIRECT_TOO, true },
+	{ "a function that sets up a frame in its middle", LATE + 26, { INDIRECT }, INDIRECT_TOO, true },
 	{ "a frame whose words are data", LEAF + 4, { 1, 2, 3 }, INDIRECT_TOO, false },
 };
 
@@ -77,10 +81,22 @@ static void run(struct unwind_image *image, const struct check *check)
 {
 	const uint64_t words[3] = { address(image, check->words[0]), address(image, check->words[1]), address(image, check->words[2]) };
 	uint64_t expected = check->at_sp ? words[words[0] == SP + 32] : address(image, check->paired);
-	struct frame found = caller(image, address(image, check->pc), &words, address(image, check->paired));
+	struct frame found = caller(image, address(image, check->pc), &words, address(image, check->paired), 1);
 
 	if (!ok(found.addr == expected && found.via == (check->at_sp ? VIA_LEAF_RULE : VIA_FP), "%s", check->what))
 		diag("found %#llx via %u", (unsigned long long)found.addr, found.via);
+}
+
+// Called by code made at run time that has no frame either, yet: its caller stands right above.
+static void run_twice(struct unwind_image *image)
+{
+	const uint64_t both[3] = { JIT + 16, address(image, INDIRECT), 0 }, again[3] = { JIT + 16, JIT + 16, 0 };
+	uint64_t paired = address(image, INDIRECT_TOO), pc = address(image, LEAF);
+	struct frame found = caller(image, pc, &both, paired, 2);
+
+	ok(found.addr == both[1] && found.via == VIA_LEAF_RULE, "called by what has no frame yet: the caller of that too");
+	found = caller(image, pc, &again, paired, 2);
+	ok(found.addr == paired && found.via == VIA_FP, "but not what stands there once more");
 }
 
 int main(void)
@@ -102,6 +118,8 @@ int main(void)
 	if (made != NULL)
 		for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
 			run(made, &checks[i]);
+	if (made != NULL)
+		run_twice(made);
 	unwind_image_free(made);
 	return tap_done();
 }
