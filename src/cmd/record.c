@@ -121,6 +121,8 @@ static struct summary summarize(const struct record_options *options, const stru
 	add_stacks(&summary, ledger);
 	add_loss(&summary, facts);
 	add_decisions(&summary, facts);
+	if (facts->target->events.scope == SCOPE_TASK || facts->target->events.scope == SCOPE_THREAD)
+		summary.unseen_execs = facts->drain->unseen_execs;
 	// At most one period a new task; what is beyond has another cause, and none is named that was not seen.
 	const struct summary_event *event = summary.events.count > 0 ? &summary.events.data[0] : NULL;
 	if (facts->target->events.scope == SCOPE_TASK && event != NULL &&

@@ -209,7 +209,9 @@ static void set_maps(struct process_entry *entry, struct maps *maps)
 	maps_release(old);
 }
 
-// A task that was thought dead does something: its number was given again and the FORK was lost, or it is late on its way out.
+// A task that was thought dead does something: its number was given again and the FORK was lost, or it is late on its way out. Or it never died: exec of a
+// set-user-ID program ends the events of the task, for which the kernel says EXIT (begin_new_exec in fs/exec.c, perf_event_exit_task). What is mapped next
+// says that it lives.
 static void revive(struct thread_entry *thread)
 {
 	if (!thread->thread.exited)
@@ -293,6 +295,9 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 	if (is_guest(record) || m->length == 0)
 		return SPACE_NONE; // addresses of a guest are not ours to look up
 	struct process_entry *process = get_process(spaces, kernel ? KERNEL_PID : (int32_t)m->pid);
+	struct thread_entry *by = kernel ? NULL : find_thread(spaces, (int32_t)m->pid, (int32_t)m->tid);
+	if (by != NULL)
+		revive(by);
 	uint64_t end = m->length > UINT64_MAX - m->start ? UINT64_MAX : m->start + m->length;
 	if (kernel || synthesized)
 		process->process.maps_known = true;

@@ -186,8 +186,19 @@ static int32_t subject(const struct record *record)
 	}
 }
 
+// The kernel ends a task's events when it executes a program that others may not look into (set-user-ID and the like, begin_new_exec in fs/exec.c): it says EXIT
+// behind the exec, before anything of the program is mapped.
+static bool ends_by_exec(const struct drain *drain, const struct record *record)
+{
+	if (record->type != PERF_RECORD_EXIT || record->task.pid != record->task.tid)
+		return false;
+	const struct process *process = spaces_find_process(drain->spaces, (int32_t)record->task.pid);
+	return process != NULL && process->has_exec && process->maps->count == 0;
+}
+
 static void take_sideband(struct drain *drain, const struct record *record, uint64_t time_ns, bool synthesized)
 {
+	drain->unseen_execs += ends_by_exec(drain, record);
 	enum space_change change = spaces_apply(drain->spaces, record, synthesized);
 	drain->ledger->sideband_records++;
 	if (change == SPACE_FORKED)

@@ -92,6 +92,7 @@ struct drain {
 	size_t ring_now;           // of the record at hand
 	uint64_t unwound, beyond; // stacks since the session last looked, and those of them that go on beyond a full copy, read there or not
 	size_t most_bytes;         // that the last pass found in one ring
+	uint32_t unseen_execs;     // tasks whose events, if they have their own, the kernel ended at exec
 	bool found_births;         // the last pass saw code being mapped: programs start; or lately a JIT compiler's
 	uint64_t jit_ns;           // when a JIT compiler's code was last seen being mapped whose unwind information may be had; 0: never
 };

@@ -103,6 +103,11 @@ static void prepare_drain(struct session *session)
 	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count);
 }
 
+static bool is_by_task(const struct session *session)
+{
+	return session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD;
+}
+
 bool session_open(struct session **out, const struct session_config *config, struct err *err)
 {
 	struct session *session = NEW(struct session);
@@ -118,8 +123,7 @@ bool session_open(struct session **out, const struct session_config *config, str
 	if (!catch_signals(session, err) || !target_open(&session->target, &config->target, config->specs, &session->decisions, err) ||
 	    !start_drain(session, err) || !session_open_events(session, err))
 		return false;
-	bool by_thread = session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD;
-	if (by_thread && !session->target.is_command && !add_late_threads(session, err))
+	if (is_by_task(session) && !session->target.is_command && !add_late_threads(session, err))
 		return false;
 	if (!session_open_file(session, err))
 		return false;
@@ -364,6 +368,10 @@ bool session_run(struct session *session, struct err *err)
 	if (session->end == END_SIZE || session->end == END_DISK_LOW)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
+	if (session->drain.unseen_execs > 0 && is_by_task(session))
+		decide(&session->decisions, "%u task%s executed a program that others may not look into (set-user-ID, capabilities, not readable): the kernel ends a task's "
+		       "events there, so what ran then is not in the recording; -a, or a command in a cgroup of its own, sees it",
+		       session->drain.unseen_execs, session->drain.unseen_execs == 1 ? "" : "s");
 	if (session->child_was_ended)
 		decide(&session->decisions, "the command was ended with SIGTERM");
 	images_stop(session->images);

@@ -183,7 +183,8 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 	char a[32];
 	if (event->taken < RANKABLE) {
 		if (event->taken == 0)
-			buf_printf(text, "CARE: no sample was taken%s", below_one_period(event) ? ": the target used less CPU time than one period" : "");
+			buf_printf(text, "CARE: no sample was taken%s", summary->unseen_execs > 0  ? ": the kernel ended the target's events" :
+			           below_one_period(event) ? ": the target used less CPU time than one period" : "");
 		else
 			buf_printf(text, "CARE: %s sample%s: below %d nothing can be ranked", grouped(event->taken, a), event->taken == 1 ? "" : "s", RANKABLE);
 		paragraph(out, text);

@@ -218,6 +218,17 @@ if [ "$root" -eq 0 ]; then
 	PY
 	ok $? "report has the books of each, and the CPU time, as the recorder closed them"
 	ok "$(json "$dir/s.json" 'd["overhead"]["share_of_one_cpu"] < 0.5'; echo $?)" "what the rings cost to make is no share of the window"
+	# Exec of a set-user-ID program: the kernel says EXIT, and ends a task's own events.
+	if cp "$dir/burn" "$dir/owned" && chown 65534 "$dir/owned" && chmod 4755 "$dir/owned" && [ "$(findmnt -n -o OPTIONS -T "$dir" | grep -c nosuid)" -eq 0 ]; then
+		rec -o owned.data --summary s.json -- ./owned 1.2
+		"$ps" fold -i "$dir/owned.data" >"$dir/folded" 2>"$dir/err"
+		ok "$(json "$dir/s.json" 's["taken"] > 500 and s["others"] < 20' && ! grep -q "^:" "$dir/folded" && grep -q "^owned;" "$dir/folded"; echo $?)" \
+			"a set-user-ID program is seen, under its name, to its end"
+		rec --per-task -o owned.data --summary s.json -- ./owned 0.3
+		ok "$(json "$dir/s.json" 's["taken"] == 0' && grep -q "the kernel ended the target's events" "$dir/err"; echo $?)" "--per-task cannot, and says why"
+	else
+		skip "a set-user-ID program" "nosuid"
+	fi
 	rec -C 0 --duration 0.3 -o c0.data; is $? 0 "-C"
 	refuse 2 "4095" "a CPU that is not there" -C 4095
 	if setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null && [ "$paranoid" -le 2 ]; then

@@ -202,6 +202,13 @@ static void test_reuse(void)
 	}
 	spaces_reap(spaces, now_ns + 1);
 	ok(spaces_find_process(spaces, 500) != NULL && !spaces_process(spaces, 500)->exited, "threads come and go, their process stays");
+	comm(550, 550, "sudo", true);
+	leave(550, 550);
+	map(550, 0x1000, 0x2000, 0, "/bin/sudo");
+	ok(!spaces_process(spaces, 550)->exited, "exec of a set-user-ID program says EXIT, but maps what it runs");
+	spaces_reap(spaces, now_ns + 1);
+	is_str(path_at(550, 0x1800), "/bin/sudo", "nothing of it is reaped");
+	spaces_forget_process(spaces, 550);
 	comm(600, 600, "multi", true);
 	fork_as(600, 600, 601, 600, false);
 	comm(600, 600, "execed", true);
