@@ -135,6 +135,9 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	}
 	uint64_t fde_end;
 	struct unwind_rule rule = rule_table_find_to(image, vaddr, &walk->unwinder->counters, &fde_end);
+	// Before 5.8 the kernel's own CFI for AArch64's trampoline led to the caller of what was interrupted: no rule can say both its pc and its link register.
+	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) != 0 && walk->arch->perf_lr != 0xff && is_trampoline(walk, map, vaddr + 1))
+		return signal_rule(walk->arch);
 	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) == 0 && vaddr + 1 >= fde_end) {
 		if (is_trampoline(walk, map, vaddr + 1))
 			return signal_rule(walk->arch);

@@ -86,11 +86,11 @@ static bool is_image_at(const struct core *core, uint64_t start, const struct im
 	return memcmp(page.at, image->data, size < HEADER_BYTES ? size : HEADER_BYTES) == 0;
 }
 
-static bool has_magic(const struct core *core, const struct core_file *file)
+static bool has_magic(const struct core *core, uint64_t start)
 {
 	struct bytes page;
 
-	return core_memory(core, file->start, &page) && bytes_left(&page) >= SELFMAG && memcmp(page.at, ELFMAG, SELFMAG) == 0;
+	return core_memory(core, start, &page) && bytes_left(&page) >= SELFMAG && memcmp(page.at, ELFMAG, SELFMAG) == 0;
 }
 
 static bool open_mapped(struct image **out, const struct core_file *file, struct err *err)
@@ -114,7 +114,7 @@ static void add_library(struct scene *scene, const struct core *core, const stru
 	if (scene_find(scene, file->start) != NULL)
 		return;
 	if (!open_mapped(&image, file, &err) || image == NULL) {
-		if (has_magic(core, file)) // else it may be any file that was mapped
+		if (has_magic(core, file->start)) // else it may be any file that was mapped
 			log_warn("%s", err.text);
 	} else if (image->file_start == file->pgoff && !is_image_at(core, file->start, image)) {
 		log_warn("%s is not the file that was mapped (%s)", file->path, image->build_id.size > 0 ? "another build ID" : "other headers");
@@ -149,18 +149,19 @@ static void add_again(struct scene *scene, struct image *program, const struct c
 	}
 }
 
-static void add_vdso(struct scene *scene, const struct core *core)
+// An image that no file is known of stands in memory alone: the vdso, told of by the kernel or (no NT_AUXV, a snapshot's) by its first bytes.
+static void add_in_memory(struct scene *scene, const struct core *core, uint64_t start)
 {
 	struct bytes bytes;
 	struct image *image;
 	uint64_t bias;
 
-	if (core->vdso == 0 || !core_memory(core, core->vdso, &bytes))
+	if (scene_find(scene, start) != NULL || !has_magic(core, start) || !core_memory(core, start, &bytes))
 		return;
 	size_t size = bytes_left(&bytes) < MAX_VDSO_BYTES ? bytes_left(&bytes) : MAX_VDSO_BYTES;
 	if (!image_open_bytes(&image, bytes.at, size, true, "[vdso]", NULL))
 		return;
-	if (image_bias(image, core->vdso, core->vdso + size, 0, &bias))
+	if (image_bias(image, start, start + size, 0, &bias))
 		add_segments(scene, image, bias);
 	image_release(image);
 }
@@ -179,9 +180,12 @@ static void add_maps(struct scene *scene, const struct core *core, struct image 
 	const char *own = program_path(core);
 
 	for (size_t i = 0; i < core->files.count; i++)
-		if (core->files.data[i].pgoff == 0 || has_magic(core, &core->files.data[i]))
+		if (core->files.data[i].pgoff == 0 || has_magic(core, core->files.data[i].start))
 			add_library(scene, core, &core->files.data[i]);
-	add_vdso(scene, core);
+	add_in_memory(scene, core, core->vdso);
+	for (size_t i = 0; i < core->image->segment_count; i++)
+		if ((core->image->segments[i].flags & PF_X) != 0)
+			add_in_memory(scene, core, core->image->segments[i].vaddr);
 	for (size_t i = 0; i < core->files.count; i++)
 		add_again(scene, program, &core->files.data[i], own != NULL && strcmp(own, core->files.data[i].path) == 0);
 	// Whatever else can be executed: files that are not to be had, and code made at run time.

@@ -23,6 +23,9 @@ void scene_release(struct scene *scene)
 	}
 	vec_release(&scene->maps);
 	vec_release(&scene->jit);
+	for (size_t i = 0; i < scene->minis.count; i++)
+		image_release(scene->minis.data[i].image);
+	vec_release(&scene->minis);
 	vec_release(&scene->images);
 	vec_release(&scene->files);
 	symbolizer_free(scene->symbolizer);
@@ -134,6 +137,36 @@ const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uin
 	return result;
 }
 
+static struct image *mini_of(struct scene *scene, size_t i)
+{
+	struct err err = { 0 };
+
+	while (scene->minis.count <= i)
+		vec_push(&scene->minis, (struct scene_mini){ 0 });
+	struct scene_mini *mini = &scene->minis.data[i];
+	if (!mini->is_tried)
+		*mini = (struct scene_mini){ true, image_open_mini_debug(scene->files.data[i], &err) };
+	return mini->image;
+}
+
+const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset)
+{
+	struct unwind_map map = map_at(scene, addr);
+	uint64_t vaddr = addr - map.bias, start = vaddr;
+	size_t i = 0;
+
+	*offset = 0;
+	if (map.image == NULL)
+		return NULL;
+	while (scene->images.data[i] != map.image)
+		i++;
+	const char *name = image_function_at(scene->files.data[i], vaddr, &start);
+	if (name == NULL && mini_of(scene, i) != NULL)
+		name = image_function_at(mini_of(scene, i), vaddr, &start);
+	*offset = vaddr - start;
+	return name;
+}
+
 // ---------------------------------------------------------------- code made at run time
 
 enum { MAX_JIT_ENTRIES = 1 << 16, MAX_JIT_BYTES = 16 << 20 };
@@ -175,17 +208,11 @@ static void walk_jit_entries(struct scene *scene, uint64_t entry)
 	}
 }
 
-static bool find_descriptor(const struct image *image, uint64_t *vaddr)
+static bool find_descriptor(struct scene *scene, size_t i, uint64_t *vaddr)
 {
 	static const char name[] = "__jit_debug_descriptor";
-	struct err err = { 0 };
 
-	if (image_find_symbol(image, name, vaddr))
-		return true;
-	struct image *mini = image_open_mini_debug(image, &err);
-	bool found = mini != NULL && image_find_symbol(mini, name, vaddr);
-	image_release(mini);
-	return found;
+	return image_find_symbol(scene->files.data[i], name, vaddr) || (mini_of(scene, i) != NULL && image_find_symbol(mini_of(scene, i), name, vaddr));
 }
 
 // struct jit_descriptor: version and action of 32 bits each, the entry that the action is about, the first entry.
@@ -199,7 +226,7 @@ void scene_find_jit(struct scene *scene)
 		size_t m = 0;
 		while (m < scene->maps.count && scene->maps.data[m].at.image != scene->images.data[i])
 			m++;
-		if (m < scene->maps.count && find_descriptor(scene->files.data[i], &vaddr) &&
+		if (m < scene->maps.count && find_descriptor(scene, i, &vaddr) &&
 		    word_at(scene, vaddr + scene->maps.data[m].at.bias + 8 + arch->word_bytes, &entry))
 			walk_jit_entries(scene, entry);
 	}

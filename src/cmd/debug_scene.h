@@ -20,6 +20,8 @@ struct scene_jit {
 	struct unwind_image *image; // the scene's; its addresses are those of the code
 };
 
+struct scene_mini { bool is_tried; struct image *image; };
+
 // The bytes from an address on, as far as they stand in one piece. false: not there.
 typedef bool scene_memory_fn(void *context, uint64_t addr, struct bytes *out);
 
@@ -29,6 +31,7 @@ struct scene {
 	VEC(struct scene_jit) jit; // asked where a mapping has no image
 	VEC(struct unwind_image *) images;
 	VEC(struct image *) files; // of `images`, by index
+	VEC(struct scene_mini) minis; // likewise, those that were asked for
 	struct symbolizer *symbolizer;
 	struct unwinder *unwinder;
 	scene_memory_fn *memory;
@@ -56,5 +59,9 @@ struct scene_registers {
 struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers registers, struct bytes stack);
 // The name of what stands at an address (not a return address: reduced already); NULL: none. `*offset` counts from the symbol's start.
 const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uint64_t *offset);
+
+// The same, as a table of the image (or of what is in its .gnu_debugdata) has it: of a function's names the one that stands first. NULL: in none; lives as
+// long as the scene. Not demangled.
+const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset);
 
 #endif

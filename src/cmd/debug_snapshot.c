@@ -252,9 +252,22 @@ static bool read_maps(struct snapshot *s, struct err *err)
 struct place { // what is printed of a frame
 	uint64_t addr;
 	const struct scene_map *map;
-	const struct symbol_result *symbol;
-	uint64_t offset; // from the symbol's start
+	char *name;      // NULL: unknown
+	uint64_t offset; // from the function's start
 };
+
+// As tools print it that look into the files' tables alone; where these have none, whatever names it.
+static char *name_at(struct snapshot *s, uint64_t addr, uint64_t *offset)
+{
+	const char *linkage = scene_first_name(&s->scene, addr, offset);
+
+	if (linkage == NULL) {
+		const struct symbol_result *symbol = scene_symbol(&s->scene, addr, offset);
+		return symbol != NULL ? mem_string(symbol->frames[symbol->count - 1].name) : NULL;
+	}
+	char *name = symbol_demangle(linkage);
+	return name != NULL ? name : mem_string(linkage);
+}
 
 // All frames but the first and a signal's trampoline are moved back into the call before their address. So is, by this format's custom, what a signal
 // interrupted; but its function is the one in which it stood.
@@ -269,8 +282,8 @@ static struct place place_of(struct snapshot *s, const struct frame *frame)
 		place.addr = frame->addr;
 		return place;
 	}
-	place.symbol = scene_symbol(&s->scene, place.addr, &place.offset);
-	if (frame->via == VIA_SIGNAL && place.symbol != NULL && place.offset >= back) {
+	place.name = name_at(s, place.addr, &place.offset);
+	if (frame->via == VIA_SIGNAL && place.name != NULL && place.offset >= back) {
 		place.addr -= back;
 		place.offset -= back;
 	}
@@ -294,15 +307,15 @@ static void put_frame(struct snapshot *s, struct buf *out, size_t number, const 
 	}
 	if (map != NULL && map->file_start > 0)
 		buf_printf(out, " (offset 0x%" PRIx64 ")", map->file_start);
-	if (place.symbol != NULL) {
-		const char *name = place.symbol->frames[place.symbol->count - 1].name;
+	if (place.name != NULL) {
 		buf_string(out, " (");
-		escape_terminal(out, name, strlen(name));
+		escape_terminal(out, place.name, strlen(place.name));
 		if (place.offset > 0)
 			buf_printf(out, "+%" PRIu64, place.offset);
 		buf_byte(out, ')');
 	}
 	buf_byte(out, '\n');
+	free(place.name);
 }
 
 static bool unwind(struct snapshot *s, struct buf *out, struct err *err)

@@ -103,6 +103,9 @@ bool image_bias(const struct image *image, uint64_t start, uint64_t end, uint64_
 
 // The address of a symbol that the image defines, in .symtab or .dynsym.
 bool image_find_symbol(const struct image *image, const char *name, uint64_t *vaddr);
+// The function that has an address: of several with the same start the one that stands first, in the first table that has any. NULL: none. The name
+// lives as long as the image.
+const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_t *start);
 // DT_SONAME; lives as long as the image. NULL: none, or out of bounds.
 const char *image_soname(const struct image *image);
 // What .gnu_debugdata holds: an image with symbols and .debug_frame alone, of the same addresses. NULL without error: it has none.

@@ -158,6 +158,14 @@ else
 		kind_of_core again again $flags
 		like "$names" 'abort die moved run_again main .*_start $' "a part of the program mapped once more ${flags:+(no build ID)}: it has its names there"
 	done
+	kind_of_core vdso vdso -static
+	like "$names" 'on_alarm __restore_rt .*clock_gettime .*ask_time run_vdso main .*_start $' "interrupted in the vdso, which only the core has"
+	# NT_AUXV (6) becomes a type that nobody knows: nothing tells where the vdso is.
+	python3 -c 'import sys; d = open(sys.argv[1], "rb").read(); at = d.index(b"\6\0\0\0CORE\0"); open(sys.argv[1], "wb").write(d[:at] + b"\x77" + d[at + 1:])' \
+		"$work/vdso.core"
+	before=$names
+	ps debug core "$work/vdso.core" "$work/vdso"
+	is "$(awk '/^#/ { print $3 }' <<<"$out" | sed 's/@.*//' | tr '\n' ' ')" "$before" "the same where nothing tells where it is"
 	[ -s "$work/crash-pie.core" ] || { done_testing; }
 	head -c 3000 "$work/crash-pie.core" >"$work/cut.core"
 	ps debug core "$work/cut.core" "$work/crash-pie"

@@ -506,7 +506,8 @@ static void put_entry(struct buf *zip, struct buf *directory, const char *name, 
 	put(&central, data->size, 4);
 	put(&central, data->size, 4);
 	put(&central, length, 2);
-	put(&central, 0, 12);
+	put(&central, 0, 8);
+	put(&central, 0, 4);
 	put(&central, zip->size, 4);
 	buf_add(&central.buf, name, length);
 	buf_add(directory, central.buf.data, central.buf.size);
