@@ -2,7 +2,7 @@
 """Breaks one rule of the unwinder after the other, and demands that a test notices.
 
 Each mutant is one change to one file, in a copy: it is compiled alone, linked before the library (whose own object of that name is then not
-taken), and the test named with it is run. A mutant whose test passes has survived: that rule is not tested, and the status is 1.
+taken), and the test named with it is run: one of tests/unit, or NAME.sh of tests/cli. A mutant whose test passes has survived: that rule is not tested, and the status is 1.
 Run by `make mutants`, which hands over CC, CFLAGS, LIBS and BUILD. usage: run.py [WORD…]: only those whose description has one of the words."""
 import concurrent.futures
 import os
@@ -73,6 +73,22 @@ MUTANTS = [
     ("past the copy is truncated", "unwind/stack_view.h", "return view->top != 0 && addr >= view->top ? UNWIND_BAD_READ : UNWIND_TRUNCATED;",
      "return UNWIND_BAD_READ;", "unwind"),
     ("a core's registers: r12 to r15", "src/elf/core.c", "{ 23, 22, 21, 20, 6, 1,", "{ 20, 21, 22, 23, 1, 6,", "core"),
+    (".debug_frame in .gnu_debugdata", "unwind/rule_index.c", "is_sparse(image) ? image_open_mini_debug", "false ? image_open_mini_debug", "snapshots.sh"),
+    ("a null pointer that was called", "unwind/fp.c", "if (found.trust == NO_CALL || found.trust == ELSEWHERE)", "if (true)", "snapshots.sh"),
+    ("a signal interrupts a call of a null pointer", "unwind/walk.c", "if (__builtin_expect(ra == 0, 0) && !is_signal) {", "if (ra == 0) {", "snapshots.sh"),
+    ("a handler without CFI returns to the trampoline", "unwind/fp.c", "&& walk_is_trampoline(walk, map, ra) ? POSSIBLE : NO_CALL;", "? NO_CALL : NO_CALL;",
+     "snapshots.sh"),
+    ("a trampoline's FDE begins where it does", "unwind/walk.c", "if ((exact.kind & RULE_SIGNAL) != 0)", "if (false)", "snapshots.sh"),
+    ("AArch64's trampoline is believed before its CFI", "unwind/walk.c", "walk->arch->perf_lr != 0xff && is_trampoline(walk, map, vaddr + 1))", "false)",
+     "snapshots.sh"),
+    ("signatures of addresses with fewer than 48 bits", "unwind/arch/aarch64.c", ".signs_addresses = true,", "", "snapshots.sh"),
+    ("scalable vectors: VG", "unwind/arch/aarch64.c", "31, 32, 46 },", "31, 32, 0xff },", "snapshots.sh"),
+    ("an image at the end of 32-bit addresses", "unwind/walk.c", "if (map->start - origin > UINT32_MAX ||", "if (map->start < origin || map->start - origin > UINT32_MAX ||",
+     "snapshots.sh"),
+    ("an image inside an archive, by its directory", "src/elf/container.c", "if (entry.method == METHOD_STORED && entry.local < offset &&", "if (false &&",
+     "snapshots.sh"),
+    ("an image inside an archive, by name", "src/elf/container.c", "if (entry.method == METHOD_STORED && (is_whole || !found) &&", "if (false &&", "archived.sh"),
+    ("an image without program headers", "src/elf/image.c", "\tsegments_from_sections(image);\n", "", "snapshots.sh"),
     ("a core's thread: its number", "src/elf/core.c", "{ EM_X86_64, true, 32, 112, 21,", "{ EM_X86_64, true, 36, 112, 21,", "core"),
 ]
 
@@ -96,11 +112,12 @@ def try_one(mutant, folder):
     os.makedirs(os.path.dirname(copy), exist_ok=True)
     open(copy, "w").write(text.replace(old, new))
     compiled = run(f"{os.environ['CC']} {include} {os.environ['CFLAGS']} -O1 -g0 -Wno-error -w -c -o {folder}/mutant.o {source}")
-    linked = run(f"{os.environ['CC']} -pthread -o {folder}/test {build}/o/tests/unit/{test}.o {folder}/mutant.o {build}/libperfsample.a {os.environ['LIBS']}")
+    first = "src/main.o" if test.endswith(".sh") else f"tests/unit/{test}.o"
+    linked = run(f"{os.environ['CC']} -pthread -o {folder}/test {build}/o/{first} {folder}/mutant.o {build}/libperfsample.a {os.environ['LIBS']}")
     if compiled.returncode or linked.returncode:
         return "broken", what, (compiled.stderr + linked.stderr)[-600:]
     try:
-        result = run(f"{folder}/test", timeout=120)
+        result = run(f"PERFSAMPLE={folder}/test bash tests/cli/{test}" if test.endswith(".sh") else f"{folder}/test", timeout=120)
     except subprocess.TimeoutExpired:
         return "killed", what, f"{test}: does not end"
     if result.returncode == 0:
