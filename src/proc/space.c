@@ -305,9 +305,13 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 		process->process.maps = change(spaces, process->process.maps, m->start, end, NULL);
 		return SPACE_MAPPED;
 	}
+	enum dso_kind kind = dso_kind_of(m->path, kernel);
+	// A memfd that has a build ID is a program or a library that was never in a folder (runc's copy of itself), not a JIT compiler's code.
+	if (kind == DSO_ANON && m->build_id.size > 0)
+		kind = DSO_FILE;
 	bool is_vdso32 = strcmp(m->path, VDSO_NAME) == 0 && end <= UINT64_C(1) << 32; // the kernel has one name for both
 	struct dso key = {
-		.path = is_vdso32 ? VDSO32_NAME : m->path, .kind = dso_kind_of(m->path, kernel), .build_id = m->build_id, .major = m->major, .minor = m->minor,
+		.path = is_vdso32 ? VDSO32_NAME : m->path, .kind = kind, .build_id = m->build_id, .major = m->major, .minor = m->minor,
 		.inode = m->inode, .inode_generation = m->inode_generation, .pid = (uint32_t)m->pid,
 	};
 	struct mapping put = { .start = m->start, .end = end, .pgoff = m->pgoff, .dso = dso_intern(&spaces->dsos, &key), .protection = m->protection & 0xff };

@@ -282,6 +282,21 @@ else
 	skip "no gcc for x86-64" "coroutines"
 fi
 
+# A program that was never in a folder.
+cat >"$dir/memfd.py" <<'P'
+import os, sys
+fd = os.memfd_create("nowhere")
+os.write(fd, open(sys.argv[1], "rb").read())
+os.execve(fd, ["nowhere"], os.environ)
+P
+if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && (cd "$dir" && gcc -O1 -Wl,--build-id -o spin spin.c) 2>"$dir/err" && \
+	python3 -c 'import os; os.memfd_create("x")' 2>"$dir/err"; then
+	rec python3 memfd.py spin
+	roots _start 0.99 "a program in a memfd: every stack begins at _start"
+else
+	skip "no gcc for x86-64, or no memfd_create" "a program in a memfd"
+fi
+
 # Registers but no copy: the reason is said. The programs spin on a stack pointer that is none, and are ended by a signal.
 cat >"$dir/astray.c" <<'C'
 #include <sys/time.h>

@@ -202,6 +202,14 @@ static void test_reuse(void)
 	}
 	spaces_reap(spaces, now_ns + 1);
 	ok(spaces_find_process(spaces, 500) != NULL && !spaces_process(spaces, 500)->exited, "threads come and go, their process stays");
+	struct record in_memory = { .type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER, .id.time_ns = ++now_ns };
+	in_memory.mapping = (struct record_mapping){ .pid = 540, .tid = 540, .start = 0x1000, .length = 0x1000, .protection = PROT_READ | PROT_EXEC, .path = "/memfd:x (deleted)" };
+	spaces_apply(spaces, &in_memory, false);
+	is_u64(dso_get(spaces_dsos(spaces), spaces_find(spaces, 540, 0x1800)->dso)->kind, DSO_ANON, "a memfd may hold a JIT compiler's code");
+	in_memory.mapping.build_id = (struct build_id){ .size = 20 };
+	spaces_apply(spaces, &in_memory, false);
+	is_u64(dso_get(spaces_dsos(spaces), spaces_find(spaces, 540, 0x1800)->dso)->kind, DSO_FILE, "or, where it has a build ID, a program");
+	spaces_forget_process(spaces, 540);
 	comm(550, 550, "sudo", true);
 	leave(550, 550);
 	map(550, 0x1000, 0x2000, 0, "/bin/sudo");
