@@ -10,6 +10,8 @@ enum {
 	FUNCTION_BYTES = 1 << 16, // how far into a function a pc may be
 	TRUNCATED_BYTES = 8 << 20, // how far above the copy a frame pointer is believed to point into the stack: the usual limit of one
 	MAX_ARGUMENTS = 4096,
+	STRING_BYTES_MOST = 32 * 4096, // MAX_ARG_STRLEN of linux/binfmts.h
+	AUXV_TYPES = 64,               // the largest is 51 (AT_MINSIGSTKSZ)
 };
 
 static bool is_code(struct walk *walk, uint64_t addr, const struct unwind_map **map)
@@ -151,8 +153,9 @@ bool walk_frame_pointer(struct walk *walk, struct cursor *at)
 	return true;
 }
 
-// What the kernel puts at a new program's sp: argc, that many pointers to strings that stand one behind the other above, NULL (psABI, "Initial
-// Stack"; create_elf_tables in fs/binfmt_elf.c). Code that runs with this sp was called by nobody.
+// What the kernel puts at a new program's sp: argc, that many pointers to strings that stand one behind the other above, NULL, pointers to the
+// environment's, whose strings follow, NULL, the auxiliary vector (psABI, "Initial Stack"; create_elf_tables in fs/binfmt_elf.c). Code that runs with this sp was
+// called by nobody. Java's interpreter has a number, a pointer into the stack and a zero there: all that can be seen is looked at.
 static bool is_initial_stack(const struct walk *walk, uint64_t sp)
 {
 	uint64_t word = walk->arch->word_bytes, argc, argument, before = sp, terminator;
@@ -161,11 +164,16 @@ static bool is_initial_stack(const struct walk *walk, uint64_t sp)
 	    !stack_word(&walk->view, sp + (argc + 1) * word, &terminator) || terminator != 0)
 		return false;
 	for (uint64_t i = 1; i <= argc; i++) {
-		if (!stack_word(&walk->view, sp + i * word, &argument) || argument <= before || (i == 1 && argument < sp + (argc + 2) * word))
+		if (!stack_word(&walk->view, sp + i * word, &argument) || argument <= before || (i == 1 && argument < sp + (argc + 2) * word) ||
+		    (i > 1 && argument - before > STRING_BYTES_MOST))
 			return false;
 		before = argument;
 	}
-	return true;
+	if (!stack_word(&walk->view, sp + (argc + 2) * word, &argument))
+		return true;
+	if (argument != 0)
+		return argument > before && argument - before <= STRING_BYTES_MOST;
+	return !stack_word(&walk->view, sp + (argc + 3) * word, &argument) || (argument > 0 && argument < AUXV_TYPES);
 }
 
 // An image whose instructions are those of the thread. A file mapped as code may be of another machine, or of one that we do not know.

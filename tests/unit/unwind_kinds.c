@@ -265,6 +265,7 @@ static bool ends_at_entry(struct mapped *mapped, unsigned pc, unsigned called_fr
 	words[at++] = 1;
 	words[at++] = 1;      // argc
 	words[at++] = 0x7078; // argv[0]
+	words[at + 2] = 33;   // behind both NULLs the auxiliary vector
 	walk_words(mapped, regs, words, 16, &out);
 	bool good = out.end == UNWIND_ROOT_GUESSED && out.count == frame_count && (called_from == 0 || frames[1].addr == entry + called_from);
 	for (size_t i = 0; !good && i < out.count; i++)

@@ -99,6 +99,24 @@ static void run_twice(struct unwind_image *image)
 	ok(found.addr == paired && found.via == VIA_FP, "but not what stands there once more");
 }
 
+// A frame of an interpreter whose lowest words look like the beginning of a new program's stack.
+static void run_interpreted(struct unwind_image *image)
+{
+	const uint64_t stack[12] = { 0, 0, SP + 64, JIT + 32, 1, SP + 96, 0, 0x1234, 0, address(image, INDIRECT) };
+	uint64_t regs[3] = { SP + 16, SP, JIT + 64 };
+	struct frame frames[8] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = 8 };
+	struct unwinder *unwinder = unwinder_new();
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
+		.generation = 1, .map = map_code, .map_context = image,
+	};
+
+	unwind_stack(unwinder, &input, &out);
+	unwinder_free(unwinder);
+	ok(out.count >= 3 && frames[1].addr == JIT + 32 && frames[2].addr == address(image, INDIRECT), "an interpreter's frame is no new program's stack");
+}
+
 int main(void)
 {
 	struct image *image;
@@ -120,6 +138,8 @@ int main(void)
 			run(made, &checks[i]);
 	if (made != NULL)
 		run_twice(made);
+	if (made != NULL)
+		run_interpreted(made);
 	unwind_image_free(made);
 	return tap_done();
 }
