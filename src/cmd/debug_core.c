@@ -213,11 +213,13 @@ static void put_thread(struct scene *scene, const struct core *core, const struc
 	for (size_t i = 0; i < frames.count; i++) {
 		const struct frame *frame = &frames.frames[i];
 		uint64_t offset;
-		const struct symbol_result *symbol = scene_symbol(scene, frame_lookup_addr(frame), &offset);
+		const char *name = scene_global_name(scene, frame_lookup_addr(frame));
+		const struct symbol_result *symbol = name == NULL ? scene_symbol(scene, frame_lookup_addr(frame), &offset) : NULL;
+		name = symbol != NULL ? symbol->linkage_name : name;
 		buf_printf(out, "#%-2zu 0x%0*" PRIx64, i, core->image->is_64 ? 16 : 8, frame->addr);
-		if (symbol != NULL) {
+		if (name != NULL) {
 			buf_byte(out, ' ');
-			escape_terminal(out, symbol->linkage_name, strlen(symbol->linkage_name));
+			escape_terminal(out, name, strlen(name));
 		}
 		buf_byte(out, '\n');
 	}

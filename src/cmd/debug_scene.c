@@ -23,9 +23,11 @@ void scene_release(struct scene *scene)
 	}
 	vec_release(&scene->maps);
 	vec_release(&scene->jit);
-	for (size_t i = 0; i < scene->minis.count; i++)
-		image_release(scene->minis.data[i].image);
-	vec_release(&scene->minis);
+	for (size_t i = 0; i < scene->more.count; i++) {
+		image_release(scene->more.data[i].mini);
+		image_release(scene->more.data[i].debug);
+	}
+	vec_release(&scene->more);
 	vec_release(&scene->images);
 	vec_release(&scene->files);
 	symbolizer_free(scene->symbolizer);
@@ -115,55 +117,92 @@ struct unwind_stack scene_unwind(struct scene *scene, struct scene_registers reg
 	return out;
 }
 
-const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uint64_t *offset)
+static uint32_t symbolizer_id(struct scene *scene, size_t i)
+{
+	struct image *image = scene->files.data[i];
+	const struct symbol_image description = { .kind = SYMBOL_IMAGE_FILE, .path = image->path, .build_id = image->build_id, .image = image, .map_fd = -1 };
+
+	return symbolizer_image(scene->symbolizer, &description);
+}
+
+static const struct scene_more *more_of(struct scene *scene, size_t i)
+{
+	struct err err = { 0 };
+
+	while (scene->more.count <= i)
+		vec_push(&scene->more, (struct scene_more){ 0 });
+	struct scene_more *more = &scene->more.data[i];
+	if (!more->is_tried) {
+		*more = (struct scene_more){ .is_tried = true, .mini = image_open_mini_debug(scene->files.data[i], &err) };
+		symbolizer_image_open(scene->symbolizer, symbolizer_id(scene, i));
+		const char *debug = symbolizer_image_status(scene->symbolizer, symbolizer_id(scene, i)).debug_file;
+		if (debug != NULL && !image_open_path(&more->debug, debug, NULL))
+			more->debug = NULL;
+	}
+	return more;
+}
+
+// The file's index and the address in it. false: no image there.
+static bool locate(struct scene *scene, uint64_t addr, size_t *i, uint64_t *vaddr)
 {
 	struct unwind_map map = map_at(scene, addr);
-	uint64_t file_offset;
-	size_t i = 0;
+
+	if (map.image == NULL)
+		return false;
+	for (*i = 0; scene->images.data[*i] != map.image; ++*i)
+		;
+	*vaddr = addr - map.bias;
+	return true;
+}
+
+const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uint64_t *offset)
+{
+	uint64_t file_offset, vaddr;
+	size_t i;
 
 	*offset = 0;
-	if (map.image == NULL)
+	if (!locate(scene, addr, &i, &vaddr) || !image_vaddr_to_offset(scene->files.data[i], vaddr, &file_offset))
 		return NULL;
-	while (scene->images.data[i] != map.image)
-		i++;
-	struct image *image = scene->files.data[i];
-	if (!image_vaddr_to_offset(image, addr - map.bias, &file_offset))
-		return NULL;
-	const struct symbol_image description = { .kind = SYMBOL_IMAGE_FILE, .path = image->path, .build_id = image->build_id, .image = image, .map_fd = -1 };
-	const struct symbol_result *result = symbolizer_lookup(scene->symbolizer, symbolizer_image(scene->symbolizer, &description), file_offset);
+	const struct symbol_result *result = symbolizer_lookup(scene->symbolizer, symbolizer_id(scene, i), file_offset);
 	if (result->missing != SYMBOL_FOUND)
 		return NULL;
 	*offset = file_offset - result->symbol_start;
 	return result;
 }
 
-static struct image *mini_of(struct scene *scene, size_t i)
-{
-	struct err err = { 0 };
-
-	while (scene->minis.count <= i)
-		vec_push(&scene->minis, (struct scene_mini){ 0 });
-	struct scene_mini *mini = &scene->minis.data[i];
-	if (!mini->is_tried)
-		*mini = (struct scene_mini){ true, image_open_mini_debug(scene->files.data[i], &err) };
-	return mini->image;
-}
-
 const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset)
 {
-	struct unwind_map map = map_at(scene, addr);
-	uint64_t vaddr = addr - map.bias, start = vaddr;
-	size_t i = 0;
+	uint64_t vaddr, start;
+	size_t i;
 
 	*offset = 0;
-	if (map.image == NULL)
+	if (!locate(scene, addr, &i, &vaddr))
 		return NULL;
-	while (scene->images.data[i] != map.image)
-		i++;
 	const char *name = image_function_at(scene->files.data[i], vaddr, &start);
-	if (name == NULL && mini_of(scene, i) != NULL)
-		name = image_function_at(mini_of(scene, i), vaddr, &start);
-	*offset = vaddr - start;
+	if (name == NULL && more_of(scene, i)->mini != NULL)
+		name = image_function_at(more_of(scene, i)->mini, vaddr, &start);
+	*offset = name != NULL ? vaddr - start : 0;
+	return name;
+}
+
+const char *scene_global_name(struct scene *scene, uint64_t addr)
+{
+	uint64_t vaddr, start, debug_bias = 0;
+	const char *name = NULL;
+	size_t i;
+
+	if (!locate(scene, addr, &i, &vaddr))
+		return NULL;
+	const struct image *image = scene->files.data[i];
+	const struct scene_more *more = more_of(scene, i);
+	if (more->debug != NULL && more->debug->segment_count > 0 && image->segment_count > 0) // a file that was prelinked has moved away from it
+		debug_bias = image->segments[0].vaddr - more->debug->segments[0].vaddr;
+	if (more->debug != NULL)
+		name = image_symbol_at(more->debug, vaddr - debug_bias, &start);
+	if (name == NULL)
+		name = image_symbol_at(image, vaddr, &start);
+	if (name == NULL && more->mini != NULL)
+		name = image_symbol_at(more->mini, vaddr, &start);
 	return name;
 }
 
@@ -212,7 +251,9 @@ static bool find_descriptor(struct scene *scene, size_t i, uint64_t *vaddr)
 {
 	static const char name[] = "__jit_debug_descriptor";
 
-	return image_find_symbol(scene->files.data[i], name, vaddr) || (mini_of(scene, i) != NULL && image_find_symbol(mini_of(scene, i), name, vaddr));
+	if (image_find_symbol(scene->files.data[i], name, vaddr))
+		return true;
+	return more_of(scene, i)->mini != NULL && image_find_symbol(more_of(scene, i)->mini, name, vaddr);
 }
 
 // struct jit_descriptor: version and action of 32 bits each, the entry that the action is about, the first entry.

@@ -20,7 +20,7 @@ struct scene_jit {
 	struct unwind_image *image; // the scene's; its addresses are those of the code
 };
 
-struct scene_mini { bool is_tried; struct image *image; };
+struct scene_more { bool is_tried; struct image *mini, *debug; }; // what an image has in .gnu_debugdata, and its debug file
 
 // The bytes from an address on, as far as they stand in one piece. false: not there.
 typedef bool scene_memory_fn(void *context, uint64_t addr, struct bytes *out);
@@ -31,7 +31,7 @@ struct scene {
 	VEC(struct scene_jit) jit; // asked where a mapping has no image
 	VEC(struct unwind_image *) images;
 	VEC(struct image *) files; // of `images`, by index
-	VEC(struct scene_mini) minis; // likewise, those that were asked for
+	VEC(struct scene_more) more; // likewise, of those that were asked for
 	struct symbolizer *symbolizer;
 	struct unwinder *unwinder;
 	scene_memory_fn *memory;
@@ -63,5 +63,7 @@ const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uin
 // The same, as a table of the image (or of what is in its .gnu_debugdata) has it: of a function's names the one that stands first. NULL: in none; lives as
 // long as the scene. Not demangled.
 const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset);
+// The same, but of several names the one that elfutils chooses (image_symbol_at), from the debug file where there is one.
+const char *scene_global_name(struct scene *scene, uint64_t addr);
 
 #endif

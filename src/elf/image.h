@@ -106,6 +106,9 @@ bool image_find_symbol(const struct image *image, const char *name, uint64_t *va
 // The function that has an address: of several with the same start the one that stands first, in the first table that has any. NULL: none. The name
 // lives as long as the image.
 const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_t *start);
+// The symbol of any kind that has an address: the nearest start; then global, weak, local; then the smallest; then the first. .dynsym counts where there is no
+// .symtab. NULL: none.
+const char *image_symbol_at(const struct image *image, uint64_t vaddr, uint64_t *start);
 // DT_SONAME; lives as long as the image. NULL: none, or out of bounds.
 const char *image_soname(const struct image *image);
 // What .gnu_debugdata holds: an image with symbols and .debug_frame alone, of the same addresses. NULL without error: it has none.

@@ -9,7 +9,7 @@ struct table { struct bytes symbols, names; };
 struct symbol {
 	const char *name; // "" when it is out of bounds
 	uint64_t vaddr, size;
-	uint8_t type;
+	uint8_t type, binding;
 	bool is_defined;
 };
 
@@ -29,7 +29,7 @@ static bool next(const struct image *image, struct table *table, struct symbol *
 		return false;
 	bytes_skip(&text, bytes_u32(from));
 	if (image->is_64) {
-		out->type = bytes_u8(from) & 15;
+		out->type = bytes_u8(from);
 		bytes_skip(from, 1);
 		index = bytes_u16(from);
 		out->vaddr = bytes_u64(from);
@@ -37,10 +37,12 @@ static bool next(const struct image *image, struct table *table, struct symbol *
 	} else {
 		out->vaddr = bytes_u32(from);
 		out->size = bytes_u32(from);
-		out->type = bytes_u8(from) & 15;
+		out->type = bytes_u8(from);
 		bytes_skip(from, 1);
 		index = bytes_u16(from);
 	}
+	out->binding = out->type >> 4;
+	out->type &= 15;
 	const char *name = bytes_cstr(&text);
 	out->name = text.bad ? "" : name;
 	out->is_defined = index != SHN_UNDEF;
@@ -81,4 +83,39 @@ const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_
 			}
 	}
 	return best;
+}
+
+static unsigned rank_of(const struct symbol *symbol)
+{
+	return symbol->binding == STB_LOCAL ? 1 : symbol->binding == STB_WEAK ? 2 : 3;
+}
+
+static bool is_better(const struct symbol *symbol, const struct symbol *best)
+{
+	if (best->name == NULL || symbol->vaddr != best->vaddr)
+		return best->name == NULL || symbol->vaddr > best->vaddr;
+	if (rank_of(symbol) != rank_of(best))
+		return rank_of(symbol) > rank_of(best);
+	return symbol->size < best->size;
+}
+
+const char *image_symbol_at(const struct image *image, uint64_t vaddr, uint64_t *start)
+{
+	const struct image_section *section = NULL;
+	struct symbol symbol, best = { 0 };
+	struct table table;
+
+	for (size_t i = 0; i < image->section_count; i++)
+		if (image->sections[i].type == SHT_SYMTAB || (image->sections[i].type == SHT_DYNSYM && section == NULL))
+			section = &image->sections[i];
+	for (int locals = 0; section != NULL && best.name == NULL && locals < 2; locals++) {
+		if (!open_table(image, section, &table))
+			break;
+		while (next(image, &table, &symbol))
+			if (symbol.is_defined && (symbol.binding == STB_LOCAL) == locals && symbol.type != STT_SECTION && symbol.type != STT_FILE &&
+			    symbol.type != STT_TLS && symbol.name[0] != '\0' && vaddr - symbol.vaddr < symbol.size && is_better(&symbol, &best))
+				best = symbol;
+	}
+	*start = best.vaddr;
+	return best.name;
 }

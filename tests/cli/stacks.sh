@@ -135,7 +135,8 @@ else
 		like "$(sed '1,/^TID/d;1,/^TID/d' <<<"$out" | awk '{ print $3 }' | tr '\n' ' ')" 'wait_here thread start_thread ' "$kind: the other thread"
 		if command -v eu-stack >/dev/null; then
 			eu-stack --core "$work/crash-$kind.core" -e "$work/crash-$kind" -r 2>/dev/null >"$work/peer"
-			is "$(awk '/^(TID|#)/ { print $1, $2 }' <<<"$out")" "$(awk '/^(TID|#)/ { print $1, $2 }' "$work/peer")" "$kind: every address as eu-stack prints it"
+			is "$(awk '/^(TID|#)/ { print $1, $2, $3 }' <<<"$out")" "$(awk '/^(TID|#)/ { print $1, $2, $3 }' "$work/peer")" \
+				"$kind: every address and name as eu-stack prints it"
 		else
 			skip "no eu-stack" "$kind: as eu-stack prints it"
 		fi

@@ -45,6 +45,10 @@ static void look_at_names(const struct image *image)
 	if (soname != NULL && ((const uint8_t *)soname < image->data || (const uint8_t *)soname + strlen(soname) >= image->data + image->size))
 		abort();
 	image_find_symbol(image, "main", &vaddr);
+	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
+		image_function_at(image, image->segments[i].vaddr + 100, &vaddr);
+		image_symbol_at(image, image->segments[i].vaddr + 100, &vaddr);
+	}
 }
 
 static void look_at_cfi(struct image *image)
