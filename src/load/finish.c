@@ -229,6 +229,9 @@ static void load_caveats(struct loader *loader)
 	if (caveats->skipped_bytes > 0)
 		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);
+	if (caveats->unknown_records > 0)
+		loader_caveat(loader, "%llu records of kinds that are not known were passed over, the first of type %u", (unsigned long long)caveats->unknown_records,
+		              caveats->unknown_type);
 	if (spaces_refused_mappings(loader->spaces) > 0)
 		loader_caveat(loader, "%llu mappings were left out: the file says more of address spaces than its size bears out",
 		              (unsigned long long)spaces_refused_mappings(loader->spaces));

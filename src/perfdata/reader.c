@@ -13,6 +13,7 @@ enum {
 	LARGE_BYTES = 2048, // of which few are looked at
 	SIMPLEPERF_FIRST_TYPE = 32768, // Android's simpleperf numbers its own records from here; their sizes have 32 bits, the
 	                               // upper half in `misc` (system/extras/simpleperf/record.h)
+	SIMPLEPERF_LAST_TYPE = SIMPLEPERF_FIRST_TYPE + 4095, // it has some twenty; nobody numbers records from here on
 };
 
 bool reader_open(struct reader **out, const char *path, bool salvage, struct err *err)
@@ -267,6 +268,24 @@ static uint64_t trailing_bytes(const struct reader *reader, const struct perf_ev
 	return 0;
 }
 
+// The file goes on behind its data section, which a record cannot.
+static bool is_past_section(const struct reader *reader, uint64_t size, struct err *why)
+{
+	const struct input *input = &reader->input;
+	if (input->limit >= input->file_size || size <= input->limit - input->offset)
+		return false;
+	err_set(why, STATUS_INPUT, "%" PRIu64 " bytes, expected %" PRIu64 " at most: the data section ends at 0x%" PRIx64, size, input->limit - input->offset,
+	        input->limit);
+	return true;
+}
+
+// A kind that is not decoded is passed over by its size.
+static void pass_over(struct reader *reader, uint32_t type)
+{
+	if (reader->caveats.unknown_records++ == 0)
+		reader->caveats.unknown_type = type;
+}
+
 static enum take take_from_input(struct reader *reader, struct perf_event_header *header, uint8_t **body, struct err *err)
 {
 	size_t available;
@@ -286,24 +305,25 @@ static enum take take_from_input(struct reader *reader, struct perf_event_header
 		err_set(&why, STATUS_INPUT, "type 0, expected 1 or more");
 		return damaged(reader, &why, err);
 	}
+	if (header->type > SIMPLEPERF_LAST_TYPE) {
+		err_set(&why, STATUS_INPUT, "type %u, expected %d at most", header->type, SIMPLEPERF_LAST_TYPE);
+		return damaged(reader, &why, err);
+	}
+	if (is_past_section(reader, size, &why))
+		return damaged(reader, &why, err);
 	if (header->type >= SIMPLEPERF_FIRST_TYPE) {
-		reader->caveats.unknown_records++;
 		reader->skip_input = size;
 		return TAKE_AGAIN;
 	}
 	at = input_peek(&reader->input, size, &available, err);
 	if (at == NULL)
 		return TAKE_ERROR;
-	if (available < size) {
-		const struct input *input = &reader->input;
-		if (input->limit < input->file_size && !reader->salvage)
-			return err_set(err, STATUS_INPUT, "%u bytes, expected %zu at most: the data section ends at 0x%" PRIx64, size, available, input->limit),
-			       TAKE_ERROR;
+	if (available < size)
 		return end_of_part(reader, available, err);
-	}
-	reader->skip_input = size + trailing_bytes(reader, header, at);
-	if (reader->skip_input < size)
-		reader->skip_input = UINT64_MAX;
+	uint64_t trailing = trailing_bytes(reader, header, at), whole = trailing <= UINT64_MAX - size ? size + trailing : UINT64_MAX;
+	if (is_past_section(reader, whole, &why))
+		return damaged(reader, &why, err);
+	reader->skip_input = whole;
 	*body = at;
 	return TAKE_RECORD;
 }
@@ -571,8 +591,8 @@ enum reader_next reader_next(struct reader *reader, struct record *record, size_
 		if (decode(reader, &header, bytes, record, event, &why)) {
 			if (header.type == RECORD_USER_COMPRESSED || header.type == RECORD_USER_COMPRESSED2)
 				continue; // what is in it comes next
-			if (record->type < RECORD_USER_HEADER_ATTR && record->type > RECORD_KERNEL_LAST)
-				reader->caveats.unknown_records++;
+			if ((record->type < RECORD_USER_HEADER_ATTR && record->type > RECORD_KERNEL_LAST) || record->type > RECORD_USER_COMPRESSED2)
+				pass_over(reader, record->type);
 			return READER_RECORD;
 		}
 		if (reader->in_tail) {

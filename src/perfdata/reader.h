@@ -40,7 +40,8 @@ struct reader_features { // strings NULL, numbers 0 where the file has no such f
 
 struct reader_caveats { // what was unusual; the report says each
 	bool cut_off;              // ends inside its last record, or its data size was 0 or past the end
-	uint64_t unknown_records;  // skipped by size
+	uint64_t unknown_records;  // skipped by size; simpleperf's own, which say nothing that its samples need, apart
+	uint32_t unknown_type;     // of the first of them
 	uint64_t skipped_bytes;    // by --salvage
 	uint64_t first_skipped_at; // file offset
 	char text[256];            // of the first thing salvaged

@@ -361,8 +361,10 @@ static void damaged(const struct outcome *file)
 		at += record.size;
 		third = at;
 	}
+	// Damage that leads past the data section is no early end: the file goes on behind it. Nor is a type that nobody numbers a kind of record.
 	static const struct { size_t offset; uint16_t value; const char *says; } faults[] = {
-		{ 6, 3, "size 3 below 8" }, { 0, 0, "type 0" }, { 6, 16, "shorter" } };
+		{ 6, 3, "size 3 below 8" }, { 0, 0, "type 0" }, { 6, 16, "shorter" }, { 6, 0xfff8, "the data section ends at 0x" },
+		{ 2, 0x5a5a, "expected 36863 at most" }, { 0, RECORD_USER_AUXTRACE, "the data section ends at 0x" } };
 	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
 		struct buf copy = { 0 };
 		buf_add(&copy, bytes.data, bytes.size);
@@ -428,7 +430,8 @@ static void folder_and_strangers(const struct outcome *file)
 
 	struct buf stream = slurp(in_folder("stream")), out = { 0 };
 	struct perf_event_header tracing = { .type = RECORD_USER_TRACING_DATA, .size = 12 }, aux = { .type = RECORD_USER_AUXTRACE, .size = 48 },
-	                         android = { .type = 32770, .misc = 1, .size = 8 }; // misc is the size's upper half
+	                         android = { .type = 32770, .misc = 1, .size = 8 }, // misc is the size's upper half
+	                         later = { .type = 1000, .size = 8 };
 	buf_add(&out, stream.data, PERFDATA_PIPE_HEADER_BYTES);
 	buf_add(&out, &tracing, sizeof(tracing));
 	buf_u32(&out, 24);
@@ -440,10 +443,12 @@ static void folder_and_strangers(const struct outcome *file)
 	buf_add(&out, &android, sizeof(android));
 	buf_add(&out, NULL, 65536);
 	memset(out.data + out.size - 65536, 0, 65536);
+	buf_add(&out, &later, sizeof(later));
 	buf_add(&out, stream.data + PERFDATA_PIPE_HEADER_BYTES, stream.size - PERFDATA_PIPE_HEADER_BYTES);
 	put("strangers", out.data, out.size);
 	struct outcome strangers = read_all(in_folder("strangers"), false, NULL);
-	ok(strangers.opened && !strangers.failed && strangers.samples == file->samples && strangers.caveats.unknown_records == 1 && !strangers.caveats.cut_off,
+	ok(strangers.opened && !strangers.failed && strangers.samples == file->samples && strangers.caveats.unknown_records == 1 &&
+	   strangers.caveats.unknown_type == 1000 && !strangers.caveats.cut_off,
 	   "tracing data, AUX data and simpleperf's records are passed over (%s)", strangers.text);
 	buf_release(&stream);
 	buf_release(&out);
