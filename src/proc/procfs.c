@@ -140,6 +140,25 @@ bool procfs_pids_of_uid(uid_t uid, struct procfs_ids *out, struct err *err)
 	return true;
 }
 
+int32_t procfs_task_with_memory(int32_t pid)
+{
+	struct procfs_ids threads = { 0 };
+	char path[64], exe[8];
+	int32_t found = pid;
+
+	// A task without memory has no executable either: ended and not yet waited for (its process may go on), or a kernel thread.
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/exe", pid);
+	if (readlink(path, exe, sizeof(exe)) >= 0 || errno != ENOENT || !procfs_threads(pid, &threads, NULL))
+		return pid;
+	for (size_t i = 0; found == pid && i < threads.ids.count; i++) {
+		snprintf(path, sizeof(path), "/proc/%" PRId32 "/exe", threads.ids.data[i]);
+		if (threads.ids.data[i] != pid && readlink(path, exe, sizeof(exe)) >= 0)
+			found = threads.ids.data[i];
+	}
+	vec_release(&threads.ids);
+	return found;
+}
+
 enum kin { KIN_UNKNOWN, KIN_NO, KIN_YES };
 
 // Climbs from one process to its ancestors until one is known, then tells all that were passed. A number used again may lead round in a
@@ -301,7 +320,7 @@ uint64_t procfs_stack_top(int32_t pid, uint64_t sp)
 	uint64_t top = 0;
 	size_t length;
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", procfs_task_with_memory(pid));
 	if (!proc_lines_open(&lines, path))
 		return 0;
 	enum proc_queried queried = proc_mapping_query(lines.fd, PROC_QUERY_COVERING, sp, &mapping, name, sizeof(name));

@@ -22,6 +22,8 @@ struct procfs_ids { VEC(int32_t) ids; };
 bool procfs_pids(struct procfs_ids *out, struct err *err);
 bool procfs_threads(int32_t pid, struct procfs_ids *out, struct err *err);
 bool procfs_pids_of_uid(uid_t uid, struct procfs_ids *out, struct err *err);
+// The task whose /proc entry shows the memory of a process: `pid`, or a thread of it where its main thread has ended before the others.
+int32_t procfs_task_with_memory(int32_t pid);
 bool procfs_descendants(int32_t pid, struct procfs_ids *out);
 bool procfs_descendants_of(const int32_t *pids, size_t count, struct procfs_ids *out); // of any of them, themselves excluded
 

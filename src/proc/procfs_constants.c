@@ -55,6 +55,7 @@ bool procfs_constants(int32_t pid, procfs_constants_fn *take, void *context)
 	char path[64], *line;
 	size_t length, all = 0;
 
+	pid = procfs_task_with_memory(pid);
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
 	int fd = open_memory(pid);
 	if (fd < 0)

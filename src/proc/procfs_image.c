@@ -168,7 +168,7 @@ static bool open_below_root(struct image **out, const struct wanted *wanted, int
 
 bool procfs_open_image(struct image **out, int32_t pid, const struct dso *dso, uint64_t start, uint64_t end, uint64_t pgoff, struct err *err)
 {
-	struct wanted wanted = { pid, dso, start, end, pgoff };
+	struct wanted wanted = { procfs_task_with_memory(pid), dso, start, end, pgoff };
 	struct err here = { 0 }, memory = { 0 };
 	bool has_identity = dso->inode != 0 || dso->build_id.size > 0;
 
@@ -218,7 +218,7 @@ bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t 
 		return err_set(err, STATUS_INPUT, "[vdso] of pid %" PRId32 ": %llu bytes, expected at most 1 MiB", pid, (unsigned long long)(end - start));
 	size_t size = (size_t)(end - start);
 	void *bytes = mem_alloc(size);
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/mem", procfs_task_with_memory(pid));
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool good = fd >= 0 && pread(fd, bytes, size, (off_t)start) == (ssize_t)size;
 	int error = errno;

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/vec.h"
+#include "proc/procfs.h"
 #include "proc/procfs_read.h"
 
 #define IMAGE_BYTES_MAX ((uint64_t)512 << 20)
@@ -352,11 +353,11 @@ static bool build(struct memory *memory, struct image **out, const struct dso *d
 
 bool procfs_image_from_memory(struct image **out, int32_t pid, const struct dso *dso, uint64_t start, struct err *err)
 {
-	struct memory memory = { .pid = pid, .path = dso->path };
+	struct memory memory = { .pid = procfs_task_with_memory(pid), .path = dso->path };
 	char path[64];
 
 	*out = NULL;
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/mem", memory.pid);
 	memory.fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (memory.fd < 0)
 		return err_errno(err, errno == EACCES || errno == EPERM ? STATUS_HOST : STATUS_INPUT, "%s", path);

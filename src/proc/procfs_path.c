@@ -235,7 +235,7 @@ int procfs_root_fd(int32_t pid)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/root", pid);
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/root", procfs_task_with_memory(pid));
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 

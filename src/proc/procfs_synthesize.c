@@ -135,7 +135,7 @@ static void add_mappings(struct buf *out, int32_t pid, const struct trailer *tra
 	size_t length;
 	bool may_query = true;
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", procfs_task_with_memory(pid));
 	if (!proc_lines_open(&lines, path))
 		return; // another user's, or gone: what is known of it stands
 	while ((line = proc_lines_next(&lines, &length)) != NULL) {

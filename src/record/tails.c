@@ -84,7 +84,7 @@ static void read_stack(struct reader *reader, const struct record *record, uint6
 	struct iovec to = { .iov_base = tail->bytes, .iov_len = (size_t)(copied + more) };
 	struct iovec from = { .iov_base = (void *)(uintptr_t)sp, .iov_len = (size_t)(copied + more) };
 	count(&reader->reads, 1);
-	ssize_t got = process_vm_readv(record->id.pid, &to, 1, &from, 1, 0);
+	ssize_t got = process_vm_readv(record->id.tid, &to, 1, &from, 1, 0);
 	if (got < 0) {
 		int none = 0;
 		atomic_compare_exchange_strong(&reader->error, &none, errno);
@@ -117,7 +117,7 @@ static void look_at(struct reader *reader, struct perf_event_header *header)
 		return;
 	const struct record_sample *sample = &record.sample;
 	// A copy that is not full ends where the stack's mapping does.
-	if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0 || sample->stack.dyn_size < sample->stack.size || record.id.pid <= 0 ||
+	if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0 || sample->stack.dyn_size < sample->stack.size || record.id.tid <= 0 ||
 	    sample->user.abi != PERF_SAMPLE_REGS_ABI_64 || (sample->user.mask >> tails->regs.sp & 1) == 0)
 		return;
 	read_stack(reader, &record, sample->user.words[__builtin_popcountll(sample->user.mask & ((UINT64_C(1) << tails->regs.sp) - 1))]);

@@ -386,6 +386,36 @@ static unsigned executable_count(const struct buf *out)
 }
 
 // 30,000 mappings, a few of them code at either end and in the middle: all of the code is found, whatever way is taken.
+// Whose main thread has ended before another: what /proc says of the process shows no memory any more.
+static void records_of_the_headless(void)
+{
+	struct buf out = { 0 };
+	struct procfs_status status;
+	char path[64];
+	pid_t child = fork();
+
+	if (child == 0) {
+		volatile pid_t worker = 0;
+		pthread_t thread;
+		pthread_create(&thread, NULL, idle, (void *)&worker);
+		pthread_exit(NULL);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/exe", child);
+	for (int i = 0; i < 1000 && !(procfs_status(child, &status) && status.threads == 2 && readlink(path, (char[8]){ 0 }, 8) < 0); i++)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	int32_t task = procfs_task_with_memory(child);
+	ok(task != child && task > 0, "a thread shows the memory of a process whose main thread has ended");
+	is_u64((uint64_t)procfs_task_with_memory(getpid()), (uint64_t)getpid(), "of ours, we do");
+	is_u64((uint64_t)procfs_task_with_memory(999999999), 999999999, "of nobody, nobody");
+	struct summary s = { .worker = task, .code = (uint64_t)(uintptr_t)(void *)records_of_the_headless };
+	procfs_synthesize(child, true, trailer, sizeof(trailer), &out);
+	summarize(&out, child, &s);
+	ok(s.code_found && s.mappings > 1, "its mappings are found: %u", s.mappings);
+	buf_release(&out);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 static void records_of_many_mappings(void)
 {
 	enum { COUNT = 30000 };
@@ -537,6 +567,7 @@ int main(void)
 	lists();
 	namespaces();
 	records_of_ourselves(worker);
+	records_of_the_headless();
 	records_of_many_mappings();
 	records_of_a_storm();
 	kernels();
