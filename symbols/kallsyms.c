@@ -95,14 +95,13 @@ static uint64_t line_address(const char *line, const char *end)
 	return text_hex(&line, end, &addr) ? addr : 0;
 }
 
-// The first line at or after which addresses are above `addr` (or not below it).
-static const char *bisect(const char *text, const char *end, uint64_t addr, bool above)
+// The first line of an address above `addr`.
+static const char *bisect(const char *text, const char *end, uint64_t addr)
 {
 	const char *lo = text, *hi = end;
 	while (lo < hi) {
 		const char *line = line_start(lo, lo + (hi - lo) / 2), *next = next_line(line, end);
-		uint64_t here = line_address(line, end);
-		if (above ? here > addr : here >= addr)
+		if (line_address(line, end) > addr)
 			hi = line;
 		else
 			lo = next < hi ? next : hi;
@@ -112,12 +111,18 @@ static const char *bisect(const char *text, const char *end, uint64_t addr, bool
 
 void kallsyms_window(const char *text, size_t size, uint64_t addr, const char **window, size_t *window_size)
 {
-	const char *end = text + size, *above = bisect(text, end, addr, true);
+	const char *end = text + size, *above = bisect(text, end, addr);
 	*window = text;
 	*window_size = 0;
 	if (above == text || above == end)
 		return;
-	uint64_t here = line_address(line_start(text, above - 1), end), next = line_address(above, end);
-	*window = bisect(text, above, here, false);
-	*window_size = (size_t)(bisect(above, end, next, true) - *window);
+	// Lines of one address are few: they are stepped over.
+	const char *from = line_start(text, above - 1), *to = above;
+	uint64_t here = line_address(from, end), next = line_address(above, end);
+	for (const char *before; from > text && line_address(before = line_start(text, from - 1), end) == here; from = before)
+		;
+	while (to < end && line_address(to, end) == next)
+		to = next_line(to, end);
+	*window = from;
+	*window_size = (size_t)(to - from);
 }

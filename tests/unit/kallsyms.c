@@ -1,4 +1,6 @@
 // The text of /proc/kallsyms: functions, modules, what ends a function, hidden addresses, lines of no form.
+#include "base/buf.h"
+#include "base/hash.h"
 #include "symbols/kallsyms.h"
 #include "symbols/symbolizer.h"
 #include "tests/tap.h"
@@ -55,8 +57,53 @@ static const struct symbol_result *through_file(const char *content, struct symb
 	return result;
 }
 
+static const char *name_of(const struct symbol_table *table, uint64_t addr, char *out, size_t size)
+{
+	const struct table_symbol *found = symbol_table_find(table, addr);
+	size_t length = 0;
+	const char *name = found != NULL ? symbol_table_name(table, found, &length) : "";
+	snprintf(out, size, "%.*s@%llx", (int)length, name, found != NULL ? (unsigned long long)found->start : 0);
+	return out;
+}
+
+// The few lines around an address say of it what all lines say: of a kernel whose symbols share addresses, up to nine of them one, some no functions.
+static void windows(void)
+{
+	struct buf lines = { 0 };
+	uint64_t addr = 0xffffffff81000000, random = 7, last;
+	for (int i = 0; i < 3000; i++) {
+		random = hash_u64(random + (uint64_t)i);
+		buf_printf(&lines, "%llx %c %.*s%d\n", (unsigned long long)addr, "TtWDd"[random % 5], (int)(random >> 8 & 3), "____", i);
+		addr += random >> 16 & 1 ? 0 : 1 + (random >> 24 & 63);
+	}
+	last = addr + 1;
+	size_t core = kallsyms_core_size(lines.data, lines.size), checked = 0, wrong = 0;
+	is_u64(core, lines.size, "all of it is the kernel proper");
+	struct symbol_table whole = { 0 };
+	kallsyms_parse(&whole, lines.data, lines.size);
+	symbol_table_finish(&whole);
+	for (addr = 0xffffffff80ffffff; addr <= last; addr++) {
+		const char *window;
+		size_t size;
+		char wanted[64], got[64];
+		kallsyms_window(lines.data, core, addr, &window, &size);
+		if (size == 0)
+			continue;
+		struct symbol_table few = { 0 };
+		kallsyms_parse(&few, window, size);
+		symbol_table_finish(&few);
+		wrong += strcmp(name_of(&few, addr, got, sizeof(got)), name_of(&whole, addr, wanted, sizeof(wanted))) != 0;
+		checked++;
+		symbol_table_release(&few);
+	}
+	ok(wrong == 0 && checked > 30000, "by the lines around it: %zu of %zu addresses wrong", wrong, checked);
+	symbol_table_release(&whole);
+	buf_release(&lines);
+}
+
 int main(void)
 {
+	windows();
 	struct symbol_table table = { 0 };
 	is_u64(kallsyms_parse(&table, text, sizeof(text) - 1), 13, "functions with an address");
 	symbol_table_finish(&table);
