@@ -64,6 +64,15 @@ void scene_set_image(struct scene *scene, struct scene_map *map, struct image *i
 	map->at.bias = bias;
 }
 
+struct image *scene_file(const struct scene *scene, const struct scene_map *map)
+{
+	size_t i = 0;
+
+	while (scene->images.data[i] != map->at.image)
+		i++;
+	return scene->files.data[i];
+}
+
 const struct scene_map *scene_find(const struct scene *scene, uint64_t addr)
 {
 	for (size_t i = 0; i < scene->maps.count; i++)
@@ -170,18 +179,22 @@ const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uin
 	return result;
 }
 
-const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset)
+const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset, bool *is_thumb)
 {
 	uint64_t vaddr, start;
 	size_t i;
 
 	*offset = 0;
+	*is_thumb = false;
 	if (!locate(scene, addr, &i, &vaddr))
 		return NULL;
 	const char *name = image_function_at(scene->files.data[i], vaddr, &start);
 	if (name == NULL && more_of(scene, i)->mini != NULL)
 		name = image_function_at(more_of(scene, i)->mini, vaddr, &start);
-	*offset = name != NULL ? vaddr - start : 0;
+	if (name == NULL)
+		return NULL;
+	*is_thumb = scene->machine == EM_ARM && (start & 1) != 0;
+	*offset = vaddr - (start - *is_thumb);
 	return name;
 }
 

@@ -45,6 +45,7 @@ void scene_release(struct scene *scene);
 struct scene_map *scene_add(struct scene *scene, uint64_t start, uint64_t end, uint64_t pgoff, const char *name, enum unwind_end missing);
 // Gives a mapping its image (a reference is kept); the same file given twice has one table of rules.
 void scene_set_image(struct scene *scene, struct scene_map *map, struct image *image, uint64_t bias);
+struct image *scene_file(const struct scene *scene, const struct scene_map *map); // of a mapping that has an image
 const struct scene_map *scene_find(const struct scene *scene, uint64_t addr); // NULL: nothing is mapped there
 
 // The code that its program has told debuggers of (GDB's JIT interface): each piece is an image in memory, in a list that begins at
@@ -62,7 +63,7 @@ const struct symbol_result *scene_symbol(struct scene *scene, uint64_t addr, uin
 
 // The same, as a table of the image (or of what is in its .gnu_debugdata) has it: of a function's names the one that stands first. NULL: in none; lives as
 // long as the scene. Not demangled.
-const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset);
+const char *scene_first_name(struct scene *scene, uint64_t addr, uint64_t *offset, bool *is_thumb);
 // The same, but of several names the one that elfutils chooses (image_symbol_at), from the debug file where there is one.
 const char *scene_global_name(struct scene *scene, uint64_t addr);
 

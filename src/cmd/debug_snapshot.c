@@ -259,7 +259,8 @@ struct place { // what is printed of a frame
 // As tools print it that look into the files' tables alone; where these have none, whatever names it.
 static char *name_at(struct snapshot *s, uint64_t addr, uint64_t *offset)
 {
-	const char *linkage = scene_first_name(&s->scene, addr, offset);
+	bool is_thumb;
+	const char *linkage = scene_first_name(&s->scene, addr, offset, &is_thumb);
 
 	if (linkage == NULL) {
 		const struct symbol_result *symbol = scene_symbol(&s->scene, addr, offset);
@@ -269,11 +270,28 @@ static char *name_at(struct snapshot *s, uint64_t addr, uint64_t *offset)
 	return name != NULL ? name : mem_string(linkage);
 }
 
+// How long the call before a return address is taken for. Of Thumb's, a first half of 29 or more says that there are two.
+static uint64_t back_of(struct snapshot *s, uint64_t addr, bool *is_thumb)
+{
+	const struct scene_map *map = scene_find(&s->scene, addr - 1);
+	uint64_t offset;
+	struct bytes code;
+
+	*is_thumb = false;
+	if (s->scene.machine != EM_ARM)
+		return s->scene.machine == EM_AARCH64 ? 4 : 1;
+	scene_first_name(&s->scene, addr - 1, &offset, is_thumb);
+	if (!*is_thumb || map == NULL || map->at.image == NULL || !image_at_vaddr(scene_file(&s->scene, map), addr - 4 - map->at.bias, 2, &code))
+		return 4;
+	return bytes_u16(&code) >> 11 >= 29 ? 4 : 2;
+}
+
 // All frames but the first and a signal's trampoline are moved back into the call before their address. So is, by this format's custom, what a signal
 // interrupted; but its function is the one in which it stood.
 static struct place place_of(struct snapshot *s, const struct frame *frame)
 {
-	const uint64_t back = s->scene.machine == EM_AARCH64 ? 4 : 1;
+	bool is_thumb;
+	const uint64_t back = back_of(s, frame->addr, &is_thumb);
 	bool is_return = frame->kind == FRAME_RETURN && frame->addr >= back;
 	struct place place = { .addr = is_return ? frame->addr - back : frame->addr };
 
@@ -287,6 +305,7 @@ static struct place place_of(struct snapshot *s, const struct frame *frame)
 		place.addr -= back;
 		place.offset -= back;
 	}
+	place.addr |= is_return && is_thumb; // as the return address has it
 	return place;
 }
 
@@ -296,7 +315,9 @@ static void put_frame(struct snapshot *s, struct buf *out, size_t number, const 
 	const struct scene_map *map = place.map;
 	uint64_t pc = map == NULL ? place.addr : map->at.image != NULL ? place.addr - map->at.bias : place.addr - map->start;
 
-	buf_printf(out, "  #%02zu pc %0*" PRIx64, number, s->scene.machine == EM_386 ? 8 : 16, s->scene.machine == EM_386 ? (uint32_t)pc : pc);
+	bool is_32 = unwind_arch_for(s->scene.machine)->word_bytes == 4;
+
+	buf_printf(out, "  #%02zu pc %0*" PRIx64, number, is_32 ? 8 : 16, is_32 ? (uint32_t)pc : pc);
 	if (map == NULL) {
 		buf_string(out, "  <unknown>");
 	} else if (map->name[0] == '\0') {

@@ -27,13 +27,16 @@ static bool number_behind(const char *name, char letter, unsigned most, unsigned
 static bool find_register(uint16_t machine, const char *name, unsigned *number)
 {
 	static const char x86[9][3] = { "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip" };
-	static const struct { const char *name; unsigned number; } arm[] = { { "fp", 29 }, { "lr", 30 }, { "sp", 31 }, { "pc", 32 }, { "vg", 46 } };
+	static const struct { const char *name; uint16_t machine; unsigned number; } arm[] = {
+		{ "fp", EM_AARCH64, 29 }, { "lr", EM_AARCH64, 30 }, { "sp", EM_AARCH64, 31 }, { "pc", EM_AARCH64, 32 }, { "vg", EM_AARCH64, 46 },
+		{ "fp", EM_ARM, 11 }, { "ip", EM_ARM, 12 }, { "sp", EM_ARM, 13 }, { "lr", EM_ARM, 14 }, { "pc", EM_ARM, 15 },
+	};
 
-	if (machine == EM_AARCH64) {
+	if (machine == EM_AARCH64 || machine == EM_ARM) {
 		for (size_t i = 0; i < sizeof(arm) / sizeof(arm[0]); i++)
-			if (strcmp(arm[i].name, name) == 0)
+			if (arm[i].machine == machine && strcmp(arm[i].name, name) == 0)
 				return (*number = arm[i].number), true;
-		return number_behind(name, 'x', 30, number);
+		return machine == EM_ARM ? number_behind(name, 'r', 15, number) : number_behind(name, 'x', 30, number);
 	}
 	if (machine == EM_X86_64 && number_behind(name, 'r', 15, number) && *number >= 8)
 		return (*number += 8), true;
@@ -88,14 +91,12 @@ static bool split_register(char *line, struct err *err)
 	return true;
 }
 
-static bool check_registers(const struct snapshot_registers *registers, struct err *err)
+static bool check_machine(uint16_t machine, struct err *err)
 {
 	struct unwind_regs wanted;
 
-	if (registers->machine == EM_ARM || !unwind_regs_for(registers->machine, &wanted))
-		return err_set(err, STATUS_INPUT, "%s; expected those of x86-64 (rip), i386 (eip) or AArch64 (x0 to x30, pc)",
-		               registers->machine == EM_ARM ? "registers of 32-bit ARM, which is not supported" : "registers of no machine that is known");
-	return true;
+	return unwind_regs_for(machine, &wanted) ||
+	       err_set(err, STATUS_INPUT, "registers of no machine that is known; expected those of x86-64 (rip), i386 (eip), AArch64 (x0 to x30, pc) or ARM (r0 to r15)");
 }
 
 bool snapshot_parse_registers(char *text, struct snapshot_registers *out, struct err *err)
@@ -117,7 +118,7 @@ bool snapshot_parse_registers(char *text, struct snapshot_registers *out, struct
 	}
 	if (out->machine == 0 && has_link) // pc, sp and lr alone: 32-bit ARM would have at least its numbered ones
 		out->machine = EM_AARCH64;
-	good = good && check_registers(out, err);
+	good = good && check_machine(out->machine, err);
 	for (size_t i = 0; good && i < names.count; i++)
 		good = take_register(out, names.data[i], names.data[i] + strlen(names.data[i]) + 1, err);
 	struct unwind_regs wanted;

@@ -104,7 +104,7 @@ bool image_bias(const struct image *image, uint64_t start, uint64_t end, uint64_
 // The address of a symbol that the image defines, in .symtab or .dynsym.
 bool image_find_symbol(const struct image *image, const char *name, uint64_t *vaddr);
 // The function that has an address: of several with the same start the one that stands first, in the first table that has any. NULL: none. The name
-// lives as long as the image.
+// lives as long as the image. On ARM, bit 0 of `*start` says that it is Thumb code.
 const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_t *start);
 // The symbol of any kind that has an address: the nearest start; then global, weak, local; then the smallest; then the first. .dynsym counts where there is no
 // .symtab. NULL: none.

@@ -75,12 +75,14 @@ const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_
 	for (size_t i = 0; best == NULL && i < image->section_count; i++) {
 		if (!open_table(image, &image->sections[i], &table))
 			continue;
-		while (next(image, &table, &symbol))
-			if (symbol.is_defined && symbol.type == STT_FUNC && symbol.name[0] != '\0' && vaddr - symbol.vaddr < symbol.size &&
+		while (next(image, &table, &symbol)) {
+			uint64_t first = image->machine == EM_ARM ? symbol.vaddr & ~(uint64_t)1 : symbol.vaddr; // AAELF32, 5.5.3
+			if (symbol.is_defined && symbol.type == STT_FUNC && symbol.name[0] != '\0' && vaddr - first < symbol.size &&
 			    (best == NULL || symbol.vaddr > *start)) {
 				best = symbol.name;
 				*start = symbol.vaddr;
 			}
+		}
 	}
 	return best;
 }
