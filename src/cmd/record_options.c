@@ -261,7 +261,9 @@ static bool take_limit(struct record_options *options, const struct option_value
 {
 	struct session_config *session = &options->session;
 	switch (value->id) {
-	case OPT_DURATION: return value_duration(value->value, 1000000000, value->spelled, &session->duration_ns, err);
+	case OPT_DURATION:
+		return value_duration(value->value, 1000000000, value->spelled, &session->duration_ns, err) && (session->duration_ns > 0 ||
+		       err_set(err, STATUS_USAGE, "%s: %s is out of range: more than 0; without it Ctrl-C ends the recording", value->spelled, value->value));
 	case OPT_DELAY: return value_duration(value->value, 1000000, value->spelled, &session->delay_ns, err);
 	case OPT_MAX_SIZE: return value_size(value->value, false, value->spelled, &session->limits.max_bytes, err);
 	case OPT_MIN_FREE:

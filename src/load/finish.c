@@ -226,6 +226,10 @@ static void load_caveats(struct loader *loader)
 	loader->profile->meta.cut_off = caveats->cut_off;
 	if (caveats->cut_off)
 		loader_caveat(loader, "recording was cut off");
+	uint64_t left_running = number_in(reader_features(loader->reader)->names, "left_running");
+	if (left_running > 0)
+		loader_caveat(loader, "%llu process%s of the command ran on when it ended, and the recording with it: what came then is not in here",
+		              (unsigned long long)left_running, left_running == 1 ? "" : "es");
 	if (caveats->skipped_bytes > 0)
 		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);

@@ -330,6 +330,8 @@ static bool open_path(struct reader *reader, struct err *err)
 		char *main = mem_printf("%s/data", reader->path);
 		fd = open_input(main);
 		free(main);
+		if (fd < 0)
+			return err_errno(err, STATUS_INPUT, "a folder; opening its file data, which a perf.data folder has");
 	}
 	if (fd < 0)
 		return err_errno(err, STATUS_INPUT, "opening");

@@ -317,6 +317,37 @@ static void end_command(struct session *session)
 	}
 }
 
+struct left_running { VEC(int32_t) pids; };
+
+static void add_left_running(struct process *process, void *context)
+{
+	struct left_running *left = context;
+	struct procfs_status status;
+	if (process->is_target && process->pid > 0 && !process->exited && procfs_status(process->pid, &status) && status.threads > 0)
+		vec_push(&left->pids, process->pid);
+}
+
+// A server that goes to the background, a shell's `&`: the recording ends with the command, they go on.
+static void tell_left_running(struct session *session)
+{
+	enum { NAMED_MOST = 8 };
+	struct left_running left = { 0 };
+	struct buf pids = { 0 };
+	if (session->target.is_command)
+		spaces_each_process(session->spaces, add_left_running, &left);
+	session->left_running = (uint32_t)left.pids.count;
+	for (size_t i = 0; i < left.pids.count && i < NAMED_MOST; i++)
+		buf_printf(&pids, "%s%d", i > 0 ? "," : "", left.pids.data[i]);
+	if (left.pids.count > NAMED_MOST)
+		buf_printf(&pids, " and %zu more", left.pids.count - NAMED_MOST);
+	if (left.pids.count > 0)
+		decide(&session->decisions, "%zu process%s of the command still run%s, what %s from now on is not recorded: perfsample record -p %s",
+		       left.pids.count, left.pids.count == 1 ? "" : "es", left.pids.count == 1 ? "s" : "", left.pids.count == 1 ? "it does" : "they do",
+		       buf_text(&pids));
+	buf_release(&pids);
+	vec_release(&left.pids);
+}
+
 static void stop_drain(struct session *session)
 {
 	atomic_store(&session->stop, true);
@@ -368,6 +399,7 @@ bool session_run(struct session *session, struct err *err)
 	if (session->end == END_SIZE || session->end == END_DISK_LOW)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
+	tell_left_running(session);
 	if (session->drain.unseen_execs > 0 && is_by_task(session))
 		decide(&session->decisions, "%u task%s executed a program that others may not look into (set-user-ID, capabilities, not readable): the kernel ends a task's "
 		       "events there, so what ran then is not in the recording; -a, or a command in a cgroup of its own, sees it",
@@ -459,6 +491,8 @@ static void add_meta(struct session *session, struct names *names)
 	names_meta(names, "target.comm", "%s", session->target.comm);
 	names_meta(names, "target.threads", "%u", facts_threads(session));
 	names_meta(names, "record.stack_bytes", "%u", session_facts(session).stack_bytes);
+	if (session->left_running > 0)
+		names_meta(names, "left_running", "%u", session->left_running);
 	names_meta(names, "scope", "%s", event_scope_text(session->target.events.scope));
 	for (size_t i = 0; i < session->decisions.items.count; i++) {
 		char key[32];

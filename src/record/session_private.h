@@ -30,6 +30,7 @@ struct session {
 	enum session_end end;
 	int ended_by_signal;
 	bool has_run, is_short, child_was_ended;
+	uint32_t left_running;             // processes of the command that outlived it
 
 	// drain thread
 	pthread_t drain_thread;

@@ -314,7 +314,7 @@ static void say_hint(const struct summary *summary, struct buf *out, struct buf 
 	buf_printf(text, "hint  used %.0f%% of one CPU, %u thread%s mostly blocked: this profile can't say why", 100 * used, summary->threads,
 	           summary->threads == 1 ? "" : "s");
 	if (summary->ids.count == 1 && strcmp(summary->target_kind, "pid") == 0)
-		buf_printf(text, "; record --off-cpu -p %d", summary->ids.data[0]);
+		buf_printf(text, "; ps -L -o tid,stat,wchan:32,comm -p %d shows where its threads wait", summary->ids.data[0]);
 	paragraph(out, text);
 }
 

@@ -282,7 +282,7 @@ bool target_open(struct target *target, const struct target_config *config, cons
 		break;
 	case TARGET_SYSTEM:
 		target->events.scope = SCOPE_CPU;
-		snprintf(target->comm, sizeof(target->comm), "%zu CPUs", target->cpu_count);
+		snprintf(target->comm, sizeof(target->comm), "%zu CPU%s", target->cpu_count, target->cpu_count == 1 ? "" : "s");
 		decide_usual(decisions, "CPU-wide events");
 		break;
 	}

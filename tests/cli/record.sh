@@ -242,5 +242,22 @@ if [ "$root" -eq 0 ]; then
 	fi
 	ok "$(! find /sys/fs/cgroup -maxdepth 3 -name "perfsample-$r" | grep -q .; echo $?)" "no cgroup is left behind"
 fi
+
+# What outlives the command is not recorded, and that is said: by the recorder, and by the recording.
+for mode in "" --per-task "--unwind post"; do
+	rec $mode -o left.data --summary s.json -- sh -c './burn 0.2 >/dev/null & wait $!; exit 7'
+	is $? 7 "a command whose children end before it (${mode:-default})"
+	ok "$(! grep -q "still run" "$dir/err"; echo $?)" "of which nothing is said"
+	rec $mode -o left.data --summary s.json -- sh -c './burn 0.2 >/dev/null; sleep 3 & echo $! >left.pid'
+	is $? 0 "a command that leaves one behind"
+	pids+=("$(cat "$dir/left.pid")")
+	ok "$(tr -s '\n ' ' ' <"$dir/err" | sed 's/perfsample: //g' | grep -q "1 process of the command still runs.* -p $(cat "$dir/left.pid")\b"; echo $?)" "which is told, with its pid"
+	"$ps" report -i "$dir/left.data" >"$dir/out" 2>"$dir/err"
+	ok "$(grep -q "1 process of the command ran on" "$dir/out"; echo $?)" "and stands in the report"
+	kill "$(cat "$dir/left.pid")"
+done
+rec --duration 0 -p $$; is $? 2 "--duration 0 is no way to record without end"
+"$ps" report -i "$dir" >"$dir/out" 2>"$dir/err"
+ok "$([ $? -eq 4 ] && grep -q "a folder" "$dir/err"; echo $?)" "a folder is called one"
 echo "1..$n"
 exit $failed

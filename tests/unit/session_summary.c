@@ -126,6 +126,7 @@ static void few(void)
 	summary_text(&summary, &out);
 	ok(strstr(buf_text(&out), "silent not measurable") != NULL, "what cannot be measured is said");
 	ok(strstr(buf_text(&out), "hint  used 3% of one CPU, 18 threads mostly blocked") != NULL, "a target that hardly ran gets a hint");
+	ok(strstr(buf_text(&out), "wchan") != NULL && strstr(buf_text(&out), "off-cpu") == NULL, "to something that can be done, not to an option that is refused");
 	buf_release(&out);
 }
 
