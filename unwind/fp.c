@@ -10,6 +10,8 @@ enum {
 	FUNCTION_BYTES = 1 << 16, // how far into a function a pc may be
 	TRUNCATED_BYTES = 8 << 20, // how far above the copy a frame pointer is believed to point into the stack: the usual limit of one
 	MAX_ARGUMENTS = 4096,
+	FRAMES_ALIKE = 8,
+	STACK_ALIGNMENT = 16,
 	STRING_BYTES_MOST = 32 * 4096, // MAX_ARG_STRLEN of linux/binfmts.h
 	AUXV_TYPES = 64,               // the largest is 51 (AT_MINSIGSTKSZ)
 };
@@ -276,6 +278,18 @@ static bool is_in_frame(const struct walk *walk, const struct unwind_map *map, c
 	return false;
 }
 
+// Compilers that align the stack (Java's) have all their frames at multiples of 16; V8 has them anywhere. Where so many pairs in a row stand alike, a function that
+// was called with that return address would set up its own frame alike. A slot not written yet, in the frame that it has, is as often as not elsewhere.
+static bool is_unlike_frames(const struct walk *walk, const struct cursor *at, const struct candidate *leaf)
+{
+	uint64_t fp = at->fp, next;
+
+	for (unsigned i = 0; i < FRAMES_ALIKE; i++, fp = next)
+		if ((fp ^ at->fp) % STACK_ALIGNMENT != 0 || !stack_word(&walk->view, fp, &next) || next <= fp)
+			return false;
+	return (leaf->sp ^ at->fp) % STACK_ALIGNMENT != 0; // its pair would end there
+}
+
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
 	if (is_outermost(walk, map, at)) {
@@ -285,6 +299,8 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 	struct candidate leaf = by_leaf_rule(walk, at), frame = by_frame_pointer(walk, at);
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;
 	if (chosen == &leaf && leaf.trust != HERE && frame.trust != NO_CALL && is_in_frame(walk, map, at))
+		chosen = &frame;
+	if (chosen == &leaf && leaf.trust == UNKNOWN && frame.trust == UNKNOWN && is_unlike_frames(walk, at, &leaf))
 		chosen = &frame;
 	if (chosen->trust != NO_CALL) {
 		take(walk, at, chosen);

@@ -137,12 +137,18 @@ static enum kind kind_of_extra(const struct unwind_input *input, const struct un
 {
 	const struct unwind_arch *arch = unwind_arch_for(input->machine);
 	uint64_t paired;
+	size_t more = ours->count > theirs->count ? ours->count - theirs->count : 0;
 
-	if (arch == NULL || at == 0 || ours->count != theirs->count + 1)
+	if (arch == NULL || at == 0 || more == 0 || more > 2 || at + more > ours->count)
 		return DIVERGED;
 	for (size_t i = 0; i < theirs->count; i++)
-		if (ours->frames[i < at ? i : i + 1].addr != theirs->frames[i].addr)
+		if (ours->frames[i < at ? i : i + more].addr != theirs->frames[i].addr)
 			return DIVERGED;
+	if (more == 2) { // that one had no frame yet either: its caller, which stands there too, is left out with it
+		enum kind next = kind_of_call(input, arch, ours->frames[at + 1].addr, ours->frames[at].addr);
+		if (next == DIVERGED || ours->frames[at].via != VIA_LEAF_RULE || ours->frames[at + 1].via != VIA_LEAF_RULE)
+			return DIVERGED;
+	}
 	if (ours->frames[at].via == VIA_LEAF_RULE)
 		return kind_of_call(input, arch, ours->frames[at].addr, ours->frames[at - 1].addr);
 	if (at < 2 || ours->frames[at].via != VIA_FP || ours->frames[at - 1].via != VIA_LEAF_RULE ||

@@ -59,6 +59,10 @@ size_t procfs_read_memory(int32_t pid, uint64_t addr, void *to, size_t size);
 // /tmp/perf-NSPID.map in the target's mount namespace, or the host's: O_NOFOLLOW, regular, owned by the target's euid or root, at most 256 MiB.
 // -1 with err "map not trusted: owner" and the like, or without text when there is none.
 int procfs_open_perf_map(int32_t pid, struct err *err);
+// The same in two steps, for a map that is written as the process ends: where it will be is asked while it lives. root_fd is the caller's then; -1: none.
+struct procfs_map_place { int root_fd; int32_t pid, ns_pid; uid_t euid; };
+bool procfs_perf_map_place(int32_t pid, struct procfs_map_place *out);
+int procfs_open_perf_map_at(const struct procfs_map_place *place, struct err *err);
 // A jitdump file that the target has mapped, by its path below the target's root: no link, regular, owned by the target's euid or root, at most 1 GiB.
 // -1 with err "jitdump not trusted: owner" and the like, or without text when it is not there.
 int procfs_open_jitdump(int32_t pid, const char *path, struct err *err);

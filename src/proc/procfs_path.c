@@ -275,31 +275,49 @@ static int open_map_below(int root_fd, int32_t number, uid_t euid, struct err *e
 	return fd;
 }
 
-int procfs_open_perf_map(int32_t pid, struct err *err)
+bool procfs_perf_map_place(int32_t pid, struct procfs_map_place *out)
 {
 	struct procfs_status status;
+
+	if (!procfs_status(pid, &status))
+		return false;
+	*out = (struct procfs_map_place){ .root_fd = procfs_root_fd(pid), .pid = pid, .ns_pid = status.ns_pid, .euid = status.euid };
+	return true;
+}
+
+int procfs_open_perf_map_at(const struct procfs_map_place *place, struct err *err)
+{
 	struct err why = { 0 };
 	int fd = -1;
 
 	if (err != NULL)
 		err_clear(err);
-	if (!procfs_status(pid, &status))
-		return -1;
-	int root_fd = procfs_root_fd(pid);
-	if (root_fd >= 0) {
-		fd = open_map_below(root_fd, status.ns_pid, status.euid, &why);
-		close(root_fd);
-	}
+	if (place->root_fd >= 0)
+		fd = open_map_below(place->root_fd, place->ns_pid, place->euid, &why);
 	if (fd < 0 && why.status == STATUS_OK) {
 		// A runtime that knows its pid outside (or shares our /tmp by a mount) writes the host's.
-		root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (root_fd >= 0) {
-			fd = open_map_below(root_fd, pid, status.euid, &why);
+			fd = open_map_below(root_fd, place->pid, place->euid, &why);
 			close(root_fd);
 		}
 	}
 	if (fd < 0 && err != NULL)
 		*err = why;
+	return fd;
+}
+
+int procfs_open_perf_map(int32_t pid, struct err *err)
+{
+	struct procfs_map_place place;
+
+	if (err != NULL)
+		err_clear(err);
+	if (!procfs_perf_map_place(pid, &place))
+		return -1;
+	int fd = procfs_open_perf_map_at(&place, err);
+	if (place.root_fd >= 0)
+		close(place.root_fd);
 	return fd;
 }
 

@@ -44,7 +44,8 @@ struct request {
 // Code of JIT compilers. A search takes a fraction of a millisecond: no more of them than are worth it.
 enum { JIT_CODES_MOST = 16384, JIT_IMAGE_BYTES_MOST = 64 << 20, JIT_SEARCHES_A_SECOND = 64, JIT_FAILURES_MOST = 8 };
 
-struct perf_map { int32_t pid; int fd; };
+struct perf_map { int32_t pid; int fd; struct procfs_map_place place; }; // fd -1: not there yet; then the place is known
+enum { MAP_PLACES_MOST = 256 };
 struct jitdump_file { int32_t pid; int fd; char *path; };
 enum { JITDUMPS_MOST = 256 };
 
@@ -78,6 +79,7 @@ struct images {
 	struct reread reread;
 	// The helper's until images_stop.
 	VEC(struct perf_map) perf_maps;
+	unsigned map_places; // of those without a map yet
 	VEC(struct jitdump_file) jitdumps;
 	uint64_t jit_image_bytes;
 	time_t jit_second;
@@ -142,22 +144,45 @@ static void serve_image(struct images *images, const struct request *request)
 	atomic_fetch_add_explicit(&images->version, 1, memory_order_release);
 }
 
+static struct perf_map *perf_map_of(struct images *images, int32_t pid)
+{
+	for (size_t i = 0; i < images->perf_maps.count; i++)
+		if (images->perf_maps.data[i].pid == pid)
+			return &images->perf_maps.data[i];
+	struct perf_map map = { .pid = pid, .fd = -1 };
+	if (images->map_places >= MAP_PLACES_MOST || !procfs_perf_map_place(pid, &map.place))
+		return NULL;
+	images->map_places++;
+	vec_push(&images->perf_maps, map);
+	return &images->perf_maps.data[images->perf_maps.count - 1];
+}
+
+static void leave_place(struct images *images, struct perf_map *map)
+{
+	if (map->place.root_fd >= 0)
+		close(map->place.root_fd);
+	map->place.root_fd = -1;
+	images->map_places--;
+}
+
+// Java writes its map as it ends (DumpPerfMapAtExit): where it will be is known while it lives.
 static void serve_perf_map(struct images *images, int32_t pid)
 {
 	struct err err = { 0 };
-	int fd = procfs_open_perf_map(pid, &err);
-	if (fd < 0) {
-		if (err.text[0] != '\0' && images->refusal[0] == '\0')
-			snprintf(images->refusal, sizeof(images->refusal), "%.250s", err.text);
+	struct perf_map *map = perf_map_of(images, pid);
+	if (map == NULL)
 		return;
-	}
-	for (size_t i = 0; i < images->perf_maps.count; i++)
-		if (images->perf_maps.data[i].pid == pid) {
-			close(images->perf_maps.data[i].fd);
-			images->perf_maps.data[i].fd = fd;
-			return;
-		}
-	vec_push(&images->perf_maps, (struct perf_map){ .pid = pid, .fd = fd });
+	bool is_new = map->fd < 0;
+	int fd = is_new ? procfs_open_perf_map_at(&map->place, &err) : procfs_open_perf_map(pid, &err);
+	if (err.text[0] != '\0' && images->refusal[0] == '\0')
+		snprintf(images->refusal, sizeof(images->refusal), "%.250s", err.text);
+	if (fd < 0)
+		return;
+	if (is_new)
+		leave_place(images, map);
+	else
+		close(map->fd);
+	map->fd = fd;
 }
 
 static void serve_jitdump(struct images *images, const struct request *request)
@@ -549,8 +574,13 @@ void images_free(struct images *images)
 	hash_map_release(&images->jit_by_pid);
 	release_slot(&images->vdso[0]);
 	release_slot(&images->vdso[1]);
-	for (size_t i = 0; i < images->perf_maps.count; i++)
-		close(images->perf_maps.data[i].fd);
+	for (size_t i = 0; i < images->perf_maps.count; i++) {
+		struct perf_map *map = &images->perf_maps.data[i];
+		if (map->fd >= 0)
+			close(map->fd);
+		else
+			leave_place(images, map);
+	}
 	for (size_t i = 0; i < images->jitdumps.count; i++) {
 		close(images->jitdumps.data[i].fd);
 		free(images->jitdumps.data[i].path);

@@ -254,4 +254,29 @@ if [ ! -e "/tmp/perf-$pid.map" ]; then
 else
 	skip "/tmp/perf-$pid.map is somebody's" "raw stacks: the map of the process names its code"
 fi
+# Java writes its map as it ends, when nothing of the process can be asked any more.
+cat >late.c <<'C'
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{
+	static const unsigned char loop[] = { 0xb9, 0, 0, 0, 0x20, 0xff, 0xc9, 0x75, 0xfc, 0xc3 };
+	unsigned char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char path[64];
+	memcpy(at, loop, sizeof(loop));
+	((void (*)(void))at)();
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	FILE *map = fopen(path, "wx");
+	if (map != NULL)
+		fprintf(map, "0x%016lx 0x%016lx named at the end\n", (unsigned long)at, (unsigned long)sizeof(loop)), fclose(map);
+	puts(path);
+	return 0;
+}
+C
+"$CC" -O1 -w -o late late.c
+path=$("$perfsample" record -q -o late.data -- ./late 2>record.err)
+like "$("$perfsample" fold -i late.data 2>/dev/null)" ';named at the end [0-9]' "a map that is written as the process ends"
+case $path in /tmp/perf-*.map) rm -f "$path" ;; esac
 done_testing

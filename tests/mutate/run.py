@@ -70,6 +70,8 @@ MUTANTS = [
     ("code without a frame: who jumps on", "unwind/fp.c", "if (walk->arch->jumps_on != NULL &&", "if (false &&", "unwind_leaf"),
     ("code seen to have a frame: no word at sp", "unwind/fp.c", "if (chosen == &leaf && leaf.trust != HERE", "if (false && leaf.trust != HERE", "unwind_leaf"),
     ("code without a frame: its caller's caller", "unwind/fp.c", "if (is_return && (at->via != VIA_LEAF_RULE ||", "if (is_return && (true ||", "unwind_leaf"),
+    ("code at run time: frames that stand alike", "unwind/fp.c", "leaf.trust == UNKNOWN && frame.trust == UNKNOWN && is_unlike_frames", "false && is_unlike_frames",
+     "unwind_leaf"),
     ("a new program's stack: the environment", "unwind/fp.c", "return argument > before && argument - before <= STRING_BYTES_MOST;", "return true;", "unwind_leaf"),
     ("memory: an FDE of the code asked for", "unwind/cfi_find.c", "fde.start >= start && fde.end <= end;", "true;", "cfi"),
     ("Go's table: where the flags are", "unwind/go_table.c", "FLAG_AT_118 = 37", "FLAG_AT_118 = 36", "debug_frame"),

@@ -117,6 +117,37 @@ static void run_interpreted(struct unwind_image *image)
 	ok(out.count >= 3 && frames[1].addr == JIT + 32 && frames[2].addr == address(image, INDIRECT), "an interpreter's frame is no new program's stack");
 }
 
+// Code made at run time whose frames all stand at multiples of 16, or, from the second on, not; in the innermost, at sp, what a call long past left.
+static struct frame in_aligned_frames(struct unwind_image *image, unsigned words_at_sp, bool are_alike)
+{
+	uint64_t stack[64] = { [0] = JIT + 16 }, regs[3] = { SP + 8 * words_at_sp, SP, JIT + 64 };
+	struct frame frames[UNWIND_MAX_FRAMES / 100] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = sizeof(frames) / sizeof(frames[0]) };
+	struct unwinder *unwinder = unwinder_new();
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
+		.generation = 1, .map = map_code, .map_context = image,
+	};
+	unsigned at = words_at_sp;
+
+	for (unsigned i = 0; i < 9; i++) {
+		unsigned next = at + (i == 0 && !are_alike ? 5 : 4);
+		stack[at] = SP + 8 * next;
+		stack[at + 1] = JIT + 32 + i;
+		at = next;
+	}
+	unwind_stack(unwinder, &input, &out);
+	unwinder_free(unwinder);
+	return frames[1];
+}
+
+static void run_aligned(struct unwind_image *image)
+{
+	ok(in_aligned_frames(image, 2, true).addr == JIT + 32, "frames at multiples of 16: it has its own");
+	ok(in_aligned_frames(image, 3, true).addr == JIT + 16, "frames as far from sp as they are without one: it has none yet");
+	ok(in_aligned_frames(image, 2, false).addr == JIT + 16, "frames anywhere: that says nothing");
+}
+
 int main(void)
 {
 	struct image *image;
@@ -140,6 +171,8 @@ int main(void)
 		run_twice(made);
 	if (made != NULL)
 		run_interpreted(made);
+	if (made != NULL)
+		run_aligned(made);
 	unwind_image_free(made);
 	return tap_done();
 }
