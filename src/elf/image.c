@@ -375,9 +375,13 @@ static bool open_part(struct image **out, struct bytes file, uint64_t start, uin
 bool image_open_fd(struct image **out, int fd, const char *path, struct err *err)
 {
 	struct bytes file = { 0 };
+	struct stat st;
 
 	*out = NULL;
-	return map_file(fd, path, &file, err) && open_part(out, file, 0, bytes_left(&file), path, err);
+	if (!map_file(fd, path, &file, err) || !open_part(out, file, 0, bytes_left(&file), path, err))
+		return false;
+	(*out)->is_own = fstat(fd, &st) == 0 && st.st_uid == geteuid();
+	return true;
 }
 
 static bool is_elf(struct bytes file, uint64_t offset)

@@ -62,6 +62,7 @@ struct image {
 	unsigned references; // atomic
 	const void *mapped; // the file; NULL: `data` is on the heap
 	size_t mapped_size;
+	bool is_own; // a file of our user's: of those mincore(2) tells which pages are in memory, of others' that all are
 	char *damage; // "PATH: offset 0x…: …, expected …": where its section table contradicts itself or the file ends early; NULL: nothing found
 };
 
