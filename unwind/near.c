@@ -6,14 +6,16 @@
 
 #include "base/mem.h"
 
-// Steps of an address space before it is worth entries; and steps without a number before all numbers are given anew, which costs some 50 µs.
-enum { STEPS_BEFORE = 64, REFUSED_BEFORE = 1 << 16, PROBES = 4 };
+// Steps of an address space before it is worth entries. Giving all numbers anew costs as much, with what has to be learned again, as some 8,000 steps
+// without one; where it does not help, as more mappings are in use than there are numbers, it is tried ever more seldom.
+enum { STEPS_BEFORE = 64, LEAST_PATIENCE = 1 << 13, MOST_PATIENCE = 1 << 20, PROBES = 4 };
 
 void near_init(struct near *near)
 {
 	const size_t size = NEAR_SETS * sizeof(*near->sets);
 
 	// On a huge page where the host gives them: it is read all over. Pages that nobody touches cost nothing.
+	near->patience = LEAST_PATIENCE;
 	near->memory = mem_zero(2, size);
 	near->sets = (struct near_set *)(((uintptr_t)near->memory + size - 1) & ~(uintptr_t)(size - 1));
 	madvise(near->sets, size, MADV_HUGEPAGE);
@@ -61,9 +63,16 @@ static unsigned number_of(struct near *near, const struct near_place *place)
 	return PLACES;
 }
 
-bool near_is_used_up(const struct near *near)
+void near_prepare_anew(struct near *near, uint64_t walked)
 {
-	return near->refused >= REFUSED_BEFORE;
+	const bool has_helped = near->refused < (walked - near->walked_before) / 2;
+
+	if (has_helped)
+		near->patience = LEAST_PATIENCE;
+	else if (near->patience < MOST_PATIENCE)
+		near->patience *= 2;
+	near->walked_before = walked;
+	near_forget(near);
 }
 
 void near_learn(struct near *near, uint64_t generation, const struct near_place *place, uint64_t lookup, struct unwind_rule rule)

@@ -55,15 +55,21 @@ struct near {
 	void *memory; // that they are in
 	struct near_place places[PLACES];
 	struct near_space spaces[NEAR_SPACES]; // by generation; one gives way to another
-	uint32_t refused; // steps in mappings for which there was no number
+	// Steps in mappings for which there was no number; of so many all numbers are given anew.
+	uint32_t refused, patience;
+	uint64_t walked_before; // when they were last
 };
 
 void near_init(struct near *near);
 void near_release(struct near *near);
-// Numbers are given anew after this: not while a stack is walked by the places that its address space had.
 void near_forget(struct near *near);
-// So many steps found no number for their mapping that it is time for that.
-bool near_is_used_up(const struct near *near);
+// Before stacks are walked by the places that their address spaces have; `walked`: frames so far. Gives the numbers anew if it is time for that.
+void near_prepare_anew(struct near *near, uint64_t walked);
+static inline void near_prepare(struct near *near, uint64_t walked)
+{
+	if (__builtin_expect(near->refused >= near->patience, 0))
+		near_prepare_anew(near, walked);
+}
 // The rule of an address in a mapping, as the other table has it, for the next one that comes there.
 void near_learn(struct near *near, uint64_t generation, const struct near_place *place, uint64_t lookup, struct unwind_rule rule);
 

@@ -18,8 +18,7 @@ bool walk_sampled_register(const struct unwind_input *input, unsigned perf_regis
 
 void walk_prepare(struct unwinder *unwinder)
 {
-	if (__builtin_expect(near_is_used_up(&unwinder->near), 0))
-		near_forget(&unwinder->near);
+	near_prepare(&unwinder->near, unwinder->counters.frames);
 	if (__builtin_expect(unwinder->next_serial < LAST_SERIAL, 1))
 		return;
 	// All numbers are used: old entries might be taken for new ones.
