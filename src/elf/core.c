@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 enum { TYPE_FILE = 0x46494c45, MAX_THREADS = 1 << 20, MAX_IMAGE_PAGE = 1 << 16 }; // NT_FILE
+enum { TYPE_SVE = 0x405, PERF_VG = 46 }; // NT_ARM_SVE; PERF_REG_ARM64_VG
 enum { X = 0xff }; // a register that perf does not number
 
 // struct elf_prstatus up to its registers, in its words.
@@ -73,6 +74,21 @@ static bool read_thread(struct core *core, const struct layout *layout, struct b
 	return true;
 }
 
+// struct user_sve_header of the thread whose NT_PRSTATUS came last: behind two sizes, how long its vectors are. VG counts them in 64-bit parts.
+static void read_vectors(struct core *core, struct bytes desc)
+{
+	bytes_skip(&desc, 8);
+	uint16_t vector_bytes = bytes_u16(&desc);
+
+	if (desc.bad || vector_bytes == 0 || core->threads.count == 0 || core->image->machine != EM_AARCH64)
+		return;
+	struct core_thread *thread = &core->threads.data[core->threads.count - 1];
+	if ((thread->regs_mask >> PERF_VG & 1) != 0)
+		return;
+	thread->regs[__builtin_popcountll(thread->regs_mask)] = vector_bytes / 8; // the last in order
+	thread->regs_mask |= (uint64_t)1 << PERF_VG;
+}
+
 // Pairs of words, the last one {AT_NULL, 0}.
 static void read_auxv(struct core *core, struct bytes desc)
 {
@@ -121,6 +137,8 @@ static bool read_notes(struct core *core, const struct layout *layout, struct by
 	struct image_note note;
 
 	while (image_note_next(&notes, align, &note)) {
+		if (note.type == TYPE_SVE && bytes_left(&note.name) >= 5 && memcmp(note.name.at, "LINUX", 5) == 0)
+			read_vectors(core, note.desc);
 		if (bytes_left(&note.name) < 4 || memcmp(note.name.at, "CORE", 4) != 0)
 			continue;
 		if (note.type == NT_PRSTATUS && !read_thread(core, layout, note.desc, err))

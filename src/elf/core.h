@@ -11,7 +11,7 @@
 #include "base/vec.h"
 #include "elf/image.h"
 
-enum { CORE_REGISTERS = 33 };
+enum { CORE_REGISTERS = 34 };
 
 struct core_thread {
 	uint32_t tid;

@@ -54,12 +54,25 @@ static void put_thread(struct buf *out, const struct machine *m, uint32_t tid, u
 	buf_release(&desc);
 }
 
+// How long AArch64's scalable vectors are, as a header of NT_ARM_SVE: twice, of which the first counts.
+static void put_vectors(struct buf *out, uint64_t vg)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		put(out, 6, 4), put(out, 16, 4), put(out, 0x405, 4);
+		buf_add(out, "LINUX\0\0\0", 8);
+		put(out, 16, 4), put(out, 16, 4);
+		put(out, (vg + i) * 8, 2), put(out, 256, 2);
+		put(out, 0, 4);
+	}
+}
+
 static void put_notes(struct buf *out, const struct machine *m)
 {
 	unsigned word = m->is_64 ? 8 : 4;
 	struct buf desc = { 0 };
 
 	put_thread(out, m, 77, 0x1000);
+	put_vectors(out, 0x1000 + 46);
 	memset(buf_add(&desc, NULL, 136), 0, 136);
 	set(&desc, m->pid_at, 70, 4);
 	put_note(out, NT_PRPSINFO, &desc);
@@ -158,6 +171,8 @@ static void test_machine(const struct machine *m)
 		return;
 	ok(core->pid == 70 && core->threads.count == 2 && core->threads.data[0].tid == 77 && core->threads.data[1].tid == 78, "%s: threads in order", m->name);
 	ok(has_registers(&core->threads.data[0], m, 0x1000) && has_registers(&core->threads.data[1], m, 0x2000), "%s: each register under its number", m->name);
+	ok((core->threads.data[0].regs_mask >> 46 & 1) == (m->machine == EM_AARCH64) && (core->threads.data[1].regs_mask >> 46 & 1) == 0,
+	   "%s: the length of vectors, of the thread that has them", m->name);
 	ok(core->entry == 0x401000 && core->vdso == 0x7ff000, "%s: the auxiliary vector, up to its end", m->name);
 	ok(core->has_files && core->files.count == 2 && core->files.data[1].pgoff == 3 * 4096 && strcmp(core->files.data[1].path, "/bin/b") == 0,
 	   "%s: mapped files", m->name);
