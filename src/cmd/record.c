@@ -1,4 +1,5 @@
 // perfsample record
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,11 +44,16 @@ static void add_events(struct summary *summary, const struct session_facts *fact
 		const struct event_opened *opened = &facts->set->events.data[e];
 		const struct ledger_event *books = &facts->ledger->events.data[e];
 		struct event_reading total = ledger_total(facts->ledger, e);
+		double begun, expected = ledger_expected(facts->ledger, facts->set, e, &begun);
+		bool is_per_cpu = facts->target->events.scope == SCOPE_CGROUP || facts->target->events.scope == SCOPE_CPU;
+		if (opened->is_clock && !facts->target->filter && expected > 0 && total.running < opened->attr.sample_period &&
+		    books->taken + books->others + books->dropped + total.lost == 0)
+			expected = 0; // rounded up to one, which could not come within a period: as the report has it
 		vec_push(&summary->events, (struct summary_event){
 			.name = opened->name, .because = because(facts->set, e), .is_clock = opened->is_clock,
 			.is_freq = opened->attr.freq, .samples = opened->samples, .period = opened->attr.sample_period,
 			.frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .idle_unsampled = books->idle_unsampled, .others = books->others, .lost = total.lost,
-			.dropped = books->dropped, .expected = ledger_expected(facts->ledger, facts->set, e), .running_ns = total.running,
+			.dropped = books->dropped, .expected = expected, .begun = is_per_cpu ? fmin(begun, expected) : 0, .running_ns = total.running,
 		});
 	}
 }

@@ -134,6 +134,7 @@ static void write_samples(struct buf *out, const struct report_event *e)
 	json_put_number(out, "lost", e->lost);
 	number_or_null(out, "silent", e->silent, e->can_expect);
 	number_or_null(out, "expected", e->expected, e->can_expect);
+	number_or_null(out, "begun", e->begun, e->can_expect);
 	json_put_number(out, "lost_share", e->lost_share);
 	json_put_bool(out, "loss_known", e->is_loss_known);
 	json_open_object(out, "worst_second");

@@ -28,6 +28,7 @@ double floor_to(double value, int decimals);
 double ceil_to(double value, int decimals);
 // "81%", "6.1%", "0.6%", "0%".
 void text_short_percent(struct buf *out, double share);
+void text_share_of(struct buf *out, double share, double n); // the same of n samples: - of none
 // "0.11%", "3.0%", "12.0%".
 void text_loss_percent(struct buf *out, double share);
 // "12% hold a frame found without CFI, 3.1% end at a guessed root": of all stacks; the second only where there are such.

@@ -50,6 +50,14 @@ void text_short_percent(struct buf *out, double share)
 		buf_printf(out, percent >= 9.95 ? "%.0f%%" : "%.1f%%", percent);
 }
 
+void text_share_of(struct buf *out, double share, double n)
+{
+	if (n > 0)
+		text_short_percent(out, share);
+	else
+		buf_byte(out, '-');
+}
+
 void text_guessed(struct buf *out, const struct report_event *event)
 {
 	double all = (double)event->stacks_complete + (double)event->stacks_joined + (double)event->stacks_truncated + (double)event->stacks_failed;

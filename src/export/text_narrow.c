@@ -169,15 +169,15 @@ static void write_cpu(struct text *t)
 		text_name(t->out, e->name, 40);
 		buf_string(t->out, "; user ");
 	}
-	text_short_percent(t->out, e->user_share);
+	text_share_of(t->out, e->user_share, e->n);
 	if (e->source->excludes_kernel) {
 		buf_string(t->out, " (kernel not sampled)");
 	} else {
 		buf_string(t->out, ", kernel ");
-		text_short_percent(t->out, e->kernel_share);
+		text_share_of(t->out, e->kernel_share, e->n);
 	}
 	buf_string(t->out, e->unresolved_share > 0.05 ? ", UNRESOLVED " : ", unresolved ");
-	text_short_percent(t->out, e->unresolved_share);
+	text_share_of(t->out, e->unresolved_share, e->n);
 	buf_byte(t->out, '\n');
 	if (e->idle_excluded > 0) {
 		head(t, "idle");
@@ -239,7 +239,7 @@ static void write_missing(struct text *t)
 		text_count(t->out, silent);
 		buf_string(t->out, " (");
 		text_loss_percent(t->out, silent / e->expected);
-		buf_string(t->out, "): due by CPU time and never taken");
+		buf_string(t->out, silent > e->begun ? "): due by CPU time and never taken" : "): begun, not over at the end");
 	}
 	if (e->whole_silent > 0 && e->whole_silent >= 0.01 * e->whole_expected) {
 		buf_byte(t->out, '\n');

@@ -50,11 +50,11 @@ static void write_denominator(struct text *t)
 	buf_release(&verdict);
 	head(t, "denominator");
 	buf_string(t->out, e->source->excludes_kernel ? "user samples only (kernel excluded): user " : "all samples: user ");
-	text_short_percent(t->out, e->user_share);
+	text_share_of(t->out, e->user_share, e->n);
 	buf_string(t->out, ", kernel ");
-	text_short_percent(t->out, e->kernel_share);
+	text_share_of(t->out, e->kernel_share, e->n);
 	buf_string(t->out, ", [unknown] ");
-	text_short_percent(t->out, e->unresolved_share);
+	text_share_of(t->out, e->unresolved_share, e->n);
 	if (e->idle_excluded > 0) {
 		buf_string(t->out, "; idle apart: ");
 		text_short_percent(t->out, e->idle_excluded);

@@ -282,7 +282,7 @@ static void sum_readings(struct loader *loader)
 {
 	struct account *account = &loader->account;
 	for (size_t i = 0; i < loader->profile->events.count; i++)
-		vec_push(&account->due, 0);
+		vec_push(&account->due, (struct account_due){ 0 });
 	for (size_t i = 0; i < loader->account.last.count; i++) {
 		const struct account_reading *last = &loader->account.last.data[i];
 		struct profile_event *event = &loader->profile->events.data[last->event];
@@ -293,19 +293,22 @@ static void sum_readings(struct loader *loader)
 		event->lost += last->lost;
 		const uint32_t *own = hash_map_get(&account->period_ids, last->id);
 		uint64_t period = own != NULL ? account->periods.data[*own] : event->period;
-		if (period > 0)
-			account->due.data[last->event] += (double)(event->is_clock ? last->running : last->value) / (double)period;
+		double due = period > 0 ? (double)(event->is_clock ? last->running : last->value) / (double)period : 0;
+		account->due.data[last->event].all += due;
+		account->due.data[last->event].over += floor(due);
 	}
 }
 
 // Due samples: CPU time over the period, or, for counters, the count over the period, of each stretch and CPU. Ticks that an exclude bit drops, and periods
 // that vary, cannot be reckoned.
-static void expect(struct profile_event *event, double due)
+static void expect(struct profile_event *event, const struct account_due *due)
 {
 	bool excludes = event->excludes_user || event->excludes_kernel || event->excludes_idle;
 	event->can_expect = event->is_accounted && event->is_sampling && !excludes && !event->is_freq && event->period > 0;
-	if (event->can_expect)
-		event->expected = due < 1e18 ? (uint64_t)llround(due) : 0;
+	if (!event->can_expect || due->all >= 1e18)
+		return;
+	event->expected = (uint64_t)llround(due->all);
+	event->begun = event->expected - (uint64_t)due->over;
 }
 
 // Without readings: the sum of the kernel's records, or of perf's own at its end, which count the same losses.
@@ -349,7 +352,7 @@ void account_finish(struct loader *loader)
 	for (size_t i = 0; i < profile->events.count; i++) {
 		if (first == NULL && profile->events.data[i].is_sampling)
 			first = &profile->events.data[i];
-		expect(&profile->events.data[i], account->due.data[i]);
+		expect(&profile->events.data[i], &account->due.data[i]);
 	}
 	count_idle(profile);
 	for (size_t i = 0; i < account->own.count; i++) {

@@ -20,12 +20,14 @@ enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3, REA
 struct account_reading { uint64_t id, time_ns, value, enabled, running, lost; uint32_t cpu, event; };
 struct account_gap { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool is_sideband; };
 
+struct account_due { double all, over; }; // samples due; of them, periods that were over
+
 struct account {
 	struct hash_map by_id;              // event id -> index into `last`
 	VEC(struct account_reading) last;   // newest reading of each id
 	struct hash_map period_ids;         // event id -> index into `periods`, where its samples say another than the event's attr
 	VEC(uint64_t) periods;
-	VEC(double) due;                    // by profile event: samples due, at the end
+	VEC(struct account_due) due;        // by profile event, at the end
 	VEC(struct account_reading) own;    // newest of each of the file's events, cumulative over stretches; event PROFILE_NONE: none
 	VEC(struct account_gap) gaps;       // losses between two readings
 	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU

@@ -76,6 +76,7 @@ struct profile_event {
 	uint64_t idle_unsampled;    // ticks of idle CPUs that never came as samples (our recordings of whole CPUs): idle, not silent
 	uint64_t accounted_ns;      // what sampling took from the program by the recorder's books (record --cost); 0: not reckoned
 	uint64_t expected;          // round of value or running / period, summed over CPUs and stretches (each its own period); valid when can_expect
+	uint64_t begun;             // of those, periods that were not over at the end of their CPU's (or task's) stretch
 	bool can_expect;
 	uint64_t attr_type, attr_config;
 	uint64_t comb_periods[2];   // of two combs pooled into this event; else 0

@@ -149,7 +149,7 @@ static bool first_id(const struct event_set *set, uint32_t event, uint32_t cpu_i
 static void count_idle(struct ledger *ledger, const struct ledger_context *context, uint32_t event)
 {
 	struct ledger_event *books = &ledger->events.data[event];
-	double expected = ledger_expected(ledger, context->set, event);
+	double begun, expected = ledger_expected(ledger, context->set, event, &begun);
 	if (!ledger->counts_idle || !context->set->events.data[event].is_clock || expected < 0)
 		return;
 	double due = books->idle_due + (double)ledger->idle_ns / (double)context->set->events.data[event].attr.sample_period;
@@ -235,16 +235,19 @@ static bool is_measurable(const struct event_set *set, uint32_t event)
 	return !attr->freq && attr->sample_period > 0 && !attr->exclude_user && !attr->exclude_kernel && !attr->exclude_idle;
 }
 
-// round(time_running / period) over all CPUs, as the loader reckons it.
-static double expected_now(const struct ledger *ledger, const struct event_set *set, uint32_t event)
+// round(time_running / period) over all CPUs, as the loader reckons it; and how much of it are periods that were not over.
+static double expected_now(const struct ledger *ledger, const struct event_set *set, uint32_t event, double *begun)
 {
 	const struct perf_event_attr *attr = &set->events.data[event].attr;
-	double sum = 0;
+	double sum = 0, over = 0;
 	for (size_t c = 0; c < ledger->cpu_count; c++) {
 		const struct event_reading *reading = &ledger->events.data[event].cpus[c];
-		sum += (double)(set->events.data[event].is_clock ? reading->running : reading->value);
+		double due = (double)(set->events.data[event].is_clock ? reading->running : reading->value) / (double)attr->sample_period;
+		sum += due;
+		over += floor(due);
 	}
-	return round(sum / (double)attr->sample_period);
+	*begun = round(sum) - over;
+	return round(sum);
 }
 
 void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
@@ -252,8 +255,10 @@ void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
 	for (uint32_t e = 0; e < ledger->events.count; e++) {
 		struct ledger_event *books = &ledger->events.data[e];
 		bool is_sideband = e == ledger->events.count - 1;
+		double begun = 0;
 		if (!is_sideband && is_measurable(set, e))
-			books->expected += expected_now(ledger, set, e);
+			books->expected += expected_now(ledger, set, e, &begun);
+		books->begun += begun;
 		if (!is_sideband && set->events.data[e].is_clock && set->events.data[e].attr.sample_period > 0)
 			books->idle_due += (double)ledger->idle_ns / (double)set->events.data[e].attr.sample_period;
 		if (is_sideband)
@@ -284,9 +289,12 @@ struct event_reading ledger_total(const struct ledger *ledger, uint32_t event)
 	return sum;
 }
 
-double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event)
+double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event, double *begun)
 {
+	*begun = 0;
 	if (!is_measurable(set, event))
 		return -1;
-	return ledger->events.data[event].expected + expected_now(ledger, set, event);
+	double expected = ledger->events.data[event].expected + expected_now(ledger, set, event, begun);
+	*begun += ledger->events.data[event].begun;
+	return expected;
 }

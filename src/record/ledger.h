@@ -31,6 +31,7 @@ struct ledger_event {
 	struct event_reading *cpus;      // the last reading on each CPU index, this stretch
 	struct event_reading closed;     // sum over the stretches that ended
 	double expected;                 // due in those, at their own periods
+	double begun;                    // of it, periods that were not over when their stretch ended
 	double idle_due;                 // ticks that the idle time of those was worth
 	uint64_t idle_unsampled;         // ticks due in idle time that never came; no part of `taken`, and not silent
 };
@@ -87,6 +88,7 @@ void ledger_close_stretch(struct ledger *ledger, const struct event_set *set);
 // Over all CPUs and stretches.
 struct event_reading ledger_total(const struct ledger *ledger, uint32_t event);
 // What was due by the event's own running time; negative: not measurable (frequency, exclude bits, no fixed period).
-double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event);
+// `begun`: how many of those are periods that were begun and not over, at most one for each CPU and stretch: no timer could fire for them.
+double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event, double *begun);
 
 #endif

@@ -101,7 +101,6 @@ static double silent_share(const struct summary_event *event)
 	return event->expected > 0 ? silent_of(event) / event->expected : 0;
 }
 
-// expected is rounded: 1 from half a period on.
 static bool below_one_period(const struct summary_event *event)
 {
 	return event->is_clock && event->expected >= 0 && event->running_ns < event->period;
@@ -207,7 +206,8 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 	if (silent_share(event) >= 0.01 && !below_one_period(event)) {
 		buf_printf(text, "CARE: ");
 		add_silent(event, text);
-		buf_printf(text, ": %s", summary->silent_reason != NULL ? summary->silent_reason : "ticks that were due by CPU time and never came");
+		buf_printf(text, ": %s", summary->silent_reason != NULL ? summary->silent_reason : silent_of(event) <= event->begun
+		           ? "periods that were begun and not over at the end, at most one for each CPU" : "ticks that were due by CPU time and never came");
 		paragraph(out, text);
 	}
 }

@@ -18,6 +18,7 @@ struct summary_event {
 	uint64_t taken, idle, others, lost, dropped;
 	uint64_t idle_unsampled; // ticks of idle CPUs that never came: idle, not silent
 	double expected;      // negative: not measurable
+	double begun;         // of those, periods that were not over at the end, at most one for each CPU
 	uint64_t running_ns;
 };
 

@@ -55,6 +55,7 @@ static json_t *event_json(const struct summary_event *event)
 	                            "others", (json_int_t)event->others, "lost", (json_int_t)event->lost, "dropped", (json_int_t)event->dropped);
 	json_object_set_new(samples, "idle_unsampled", json_integer((json_int_t)event->idle_unsampled));
 	json_object_set_new(samples, "expected", event->expected < 0 ? json_null() : json_integer((json_int_t)event->expected));
+	json_object_set_new(samples, "begun", event->expected < 0 ? json_null() : json_integer((json_int_t)event->begun));
 	json_object_set_new(samples, "silent", event->expected < 0 ? json_null() : json_integer((json_int_t)silent));
 	return json_pack("{s:o, s:o, s:o, s:I, s:o}", "name", text_or_null(event->name), "because", text_or_null(event->because), "sampling", sampling,
 	                 "time_running_ns", (json_int_t)event->running_ns, "samples", samples);

@@ -112,6 +112,8 @@ static void count_what_was_due(struct build *b)
 	event->expected = (double)e->expected;
 	if (e->is_clock && !e->counts_cpus && e->time_running_ns < e->period && event->taken + event->idle + event->others + event->lost == 0)
 		event->expected = 0; // rounded up to one, which could not come within a period
+	bool is_per_cpu = strncmp(profile_text(b->profile, b->profile->meta.scope), "events per CPU", strlen("events per CPU")) == 0;
+	event->begun = is_per_cpu ? fmin((double)e->begun, event->expected) : 0; // a task's own begins are a loss: its timer starts with a whole period
 	event->silent = event->expected - event->taken - event->idle - event->others - event->lost;
 }
 

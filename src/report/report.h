@@ -99,6 +99,7 @@ struct report_event {
 	const char *name;
 	const struct profile_event *source;
 	double taken, idle, others, lost, silent, expected;
+	double begun;                 // of expected: periods that were not over when their CPU's recording was; 0 for events of single tasks
 	double whole_expected, whole_silent; // of the whole recording, where a filter leaves a part of which they are not known; else 0
 	bool can_expect, is_accounted;
 	bool is_loss_known;           // false: text of other tools, which says nothing of it

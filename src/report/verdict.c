@@ -88,8 +88,8 @@ static void judge_loss(struct build *b)
 	else if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
 		ADD(b, CAVEAT_LOST, lost, lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND, "lost %.0f samples (%s)", e->lost, percent(b, lost));
 	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
-		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > 0 ? "%.0f samples were due and never came (%s)"
-		    : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
+		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > e->begun ? "%.0f samples were due and never came (%s)"
+		    : e->silent > 0 ? "%.0f samples never came (%s): their periods were begun and not over at the end, at most one for each CPU" : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
 	if (e->whole_silent > 0 && e->whole_silent >= SILENT_CARE * e->whole_expected)
 		ADD(b, CAVEAT_SILENT, e->whole_silent / e->whole_expected, VERDICT_CARE,
 		    "%.0f samples of the whole recording were due and never came (%s): how many of this part is not known", e->whole_silent,

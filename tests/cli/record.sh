@@ -256,6 +256,17 @@ for mode in "" --per-task "--unwind post"; do
 	ok "$(grep -q "1 process of the command ran on" "$dir/out"; echo $?)" "and stands in the report"
 	kill "$(cat "$dir/left.pid")"
 done
+# Asked twice, the same: too short for a sample; two CPUs' periods, neither of them over.
+for what in "0.0001 1" "0.6 2"; do
+	rec -F 1 -o brief.data --summary s.json -- ./burn $what
+	"$ps" report -i "$dir/brief.data" --format json >"$dir/brief.json" 2>"$dir/err2"
+	ok "$(python3 -c 'import json, sys
+a, b = (json.load(open(f))["events"][0]["samples"] for f in sys.argv[1:])
+sys.exit(any(a[k] != b[k] for k in ("taken", "others", "lost", "silent", "expected", "begun")) or a["silent"] > a["begun"])' "$dir/s.json" "$dir/brief.json"; echo $?)" \
+		"burn $what at 1 Hz: summary and report agree, nothing but begun periods is silent"
+	"$ps" report -i "$dir/brief.data" >"$dir/out"
+	ok "$([ "$(sed -n 's/^samples   \([0-9]*\),.*/\1/p' "$dir/out")" -gt 0 ] || grep -q "user -, kernel -, unresolved -" "$dir/out"; echo $?)" "shares of no samples are none"
+done
 rec --duration 0 -p $$; is $? 2 "--duration 0 is no way to record without end"
 "$ps" report -i "$dir" >"$dir/out" 2>"$dir/err"
 ok "$([ $? -eq 4 ] && grep -q "a folder" "$dir/err"; echo $?)" "a folder is called one"

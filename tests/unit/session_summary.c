@@ -126,6 +126,18 @@ static void few(void)
 	summary_text(&summary, &out);
 	ok(strstr(buf_text(&out), "silent not measurable") != NULL, "what cannot be measured is said");
 	ok(strstr(buf_text(&out), "hint  used 3% of one CPU, 18 threads mostly blocked") != NULL, "a target that hardly ran gets a hint");
+	// One tick of twelve, on two CPUs: no timer could fire for what was not over.
+	event.taken = 11;
+	event.expected = 12;
+	event.lost = 0;
+	event.begun = 1;
+	buf_clear(&out);
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "CARE: silent 1 (8.3%): periods that were begun and not") != NULL, "no tick is missed in a period that was not over");
+	event.begun = 0;
+	buf_clear(&out);
+	summary_text(&summary, &out);
+	ok(strstr(buf_text(&out), "CARE: silent 1 (8.3%): ticks that were due by CPU time and never") != NULL, "in one that was it is");
 	ok(strstr(buf_text(&out), "wchan") != NULL && strstr(buf_text(&out), "off-cpu") == NULL, "to something that can be done, not to an option that is refused");
 	buf_release(&out);
 }
