@@ -32,6 +32,7 @@ void near_forget(struct near *near)
 	memset(near->places, 0, sizeof(near->places));
 	memset(near->spaces, 0, sizeof(near->spaces));
 	near->refused = 0;
+	near->slow = 0;
 }
 
 // The word of a rule. NEAR_NONE: not one of fast steps.
@@ -65,7 +66,7 @@ static unsigned number_of(struct near *near, const struct near_place *place)
 
 void near_prepare_anew(struct near *near, uint64_t walked)
 {
-	const bool has_helped = near->refused < (walked - near->walked_before) / 2;
+	const bool has_helped = near->slow < (walked - near->walked_before) / 2;
 
 	if (has_helped)
 		near->patience = LEAST_PATIENCE;
@@ -80,6 +81,7 @@ void near_learn(struct near *near, uint64_t generation, const struct near_place 
 	struct near_space *space = near_space_of(near, generation);
 	const uint64_t word = word_of(rule);
 
+	near->slow++;
 	if (word == NEAR_NONE || lookup >> (64 - PLACE_BITS) != 0)
 		return;
 	if (space->steps < STEPS_BEFORE) {

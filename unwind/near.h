@@ -57,7 +57,7 @@ struct near {
 	struct near_space spaces[NEAR_SPACES]; // by generation; one gives way to another
 	// Steps in mappings for which there was no number; of so many all numbers are given anew.
 	uint32_t refused, patience;
-	uint64_t walked_before; // when they were last
+	uint64_t slow, walked_before; // steps that the other table served since they were last, and frames walked until then
 };
 
 void near_init(struct near *near);

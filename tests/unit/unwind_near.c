@@ -326,16 +326,16 @@ static void test_many_mappings(void)
 	ok(wrong == 0 && refused > 30, "300 address spaces with mappings of their own (%u found no number): none differs", refused);
 	ok(seasoned->near.walked_before > 0 && seasoned->near.spaces[300 % NEAR_SPACES].places != 0, "numbers are given anew, to those that are walked now");
 	is_u64(seasoned->near.patience, unwinder_patience(), "and soon, as it helps");
-	// A hundred that take turns: whatever is given, most are without.
+	// Two hundred that take turns: whatever is given, most are without.
 	for (int round = 0; round < 60; round++)
-		for (uint64_t generation = 1001; generation <= 1100; generation++) {
+		for (uint64_t generation = 1001; generation <= 1200; generation++) {
 			*other = maps;
 			other->map[own].start += generation;
 			struct unwind_input input = input_of(taken[round % taken_count], other);
 			struct unwind_stack out = { .frames = rooms[0], .capacity = UNWIND_MAX_FRAMES };
 			input.generation = generation;
 			unwind_stack(seasoned, &input, &out);
-			if (generation % 25 == 0)
+			if (generation % 50 == 0)
 				wrong += differing_of(seasoned, &input, 1, UNWIND_MAX_FRAMES);
 		}
 	ok(wrong == 0 && seasoned->near.patience > unwinder_patience(), "where it does not help it is left (%u differ)", wrong);
