@@ -287,7 +287,9 @@ static bool is_unlike_frames(const struct walk *walk, const struct cursor *at, c
 	for (unsigned i = 0; i < FRAMES_ALIKE; i++, fp = next)
 		if ((fp ^ at->fp) % STACK_ALIGNMENT != 0 || !stack_word(&walk->view, fp, &next) || next <= fp)
 			return false;
-	return (leaf->sp ^ at->fp) % STACK_ALIGNMENT != 0; // its pair would end there
+	// The frame pointer below it may have been pushed just now, or by what was called last: the latter, as one instruction is seldom met.
+	bool is_pushed = leaf->sp != at->sp + walk->arch->word_bytes;
+	return is_pushed || (leaf->sp ^ at->fp) % STACK_ALIGNMENT != 0; // its pair would end there
 }
 
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)

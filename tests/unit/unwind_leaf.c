@@ -118,9 +118,9 @@ static void run_interpreted(struct unwind_image *image)
 }
 
 // Code made at run time whose frames all stand at multiples of 16, or, from the second on, not; in the innermost, at sp, what a call long past left.
-static struct frame in_aligned_frames(struct unwind_image *image, unsigned words_at_sp, bool are_alike)
+static struct frame in_aligned_frames(struct unwind_image *image, unsigned words_at_sp, bool are_alike, bool is_pushed)
 {
-	uint64_t stack[64] = { [0] = JIT + 16 }, regs[3] = { SP + 8 * words_at_sp, SP, JIT + 64 };
+	uint64_t stack[64] = { [0] = is_pushed ? SP + 8 * words_at_sp : JIT + 16, [1] = is_pushed ? JIT + 16 : 0 }, regs[3] = { SP + 8 * words_at_sp, SP, JIT + 64 };
 	struct frame frames[UNWIND_MAX_FRAMES / 100] = { 0 };
 	struct unwind_stack out = { .frames = frames, .capacity = sizeof(frames) / sizeof(frames[0]) };
 	struct unwinder *unwinder = unwinder_new();
@@ -143,9 +143,11 @@ static struct frame in_aligned_frames(struct unwind_image *image, unsigned words
 
 static void run_aligned(struct unwind_image *image)
 {
-	ok(in_aligned_frames(image, 2, true).addr == JIT + 32, "frames at multiples of 16: it has its own");
-	ok(in_aligned_frames(image, 3, true).addr == JIT + 16, "frames as far from sp as they are without one: it has none yet");
-	ok(in_aligned_frames(image, 2, false).addr == JIT + 16, "frames anywhere: that says nothing");
+	ok(in_aligned_frames(image, 2, true, false).addr == JIT + 32, "frames at multiples of 16: it has its own");
+	ok(in_aligned_frames(image, 3, true, false).addr == JIT + 16, "frames as far from sp as they are without one: it has none yet");
+	ok(in_aligned_frames(image, 4, true, true).addr == JIT + 32, "and what was called last had pushed its frame pointer");
+	ok(in_aligned_frames(image, 4, false, true).addr == JIT + 16, "which frames anywhere push themselves");
+	ok(in_aligned_frames(image, 2, false, false).addr == JIT + 16, "frames anywhere: that says nothing");
 }
 
 int main(void)
