@@ -2,23 +2,18 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/mem.h"
 
 // Steps of an address space before it is worth entries. Giving all numbers anew costs as much, with what has to be learned again, as some 8,000 steps
 // without one; where it does not help, as more mappings are in use than there are numbers, it is tried ever more seldom.
-enum { STEPS_BEFORE = 64, LEAST_PATIENCE = 1 << 13, MOST_PATIENCE = 1 << 20, PROBES = 4 };
+enum { STEPS_BEFORE = 64, LEAST_PATIENCE = 1 << 13, MOST_PATIENCE = 1 << 20, PROBES = 4, CACHE_LINE = 64 };
 
 void near_init(struct near *near)
 {
-	const size_t size = NEAR_SETS * sizeof(*near->sets);
-
-	// On a huge page where the host gives them: it is read all over. Pages that nobody touches cost nothing.
 	near->patience = LEAST_PATIENCE;
-	near->memory = mem_zero(2, size);
-	near->sets = (struct near_set *)(((uintptr_t)near->memory + size - 1) & ~(uintptr_t)(size - 1));
-	madvise(near->sets, size, MADV_HUGEPAGE);
+	near->memory = mem_zero(NEAR_SETS + 2, sizeof(*near->sets));
+	near->sets = (struct near_set *)(((uintptr_t)near->memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
 void near_release(struct near *near)
