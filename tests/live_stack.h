@@ -110,6 +110,16 @@ static struct unwind_input input_of(const struct snapshot *snapshot, struct maps
 	};
 }
 
+__attribute__((unused)) static bool is_same(const struct unwind_stack *a, const struct unwind_stack *b)
+{
+	if (a->count != b->count || a->end != b->end || a->gap != b->gap || a->last_cfa != b->last_cfa)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (a->frames[i].addr != b->frames[i].addr || a->frames[i].kind != b->frames[i].kind || a->frames[i].via != b->frames[i].via)
+			return false;
+	return true;
+}
+
 static struct maps maps;
 static struct unwinder *unwinder;
 static struct snapshot snapshot;

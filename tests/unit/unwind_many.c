@@ -253,16 +253,6 @@ static void make_cases(void)
 	case_count = CASES;
 }
 
-static bool is_same(const struct unwind_stack *a, const struct unwind_stack *b)
-{
-	if (a->count != b->count || a->end != b->end || a->gap != b->gap || a->last_cfa != b->last_cfa)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (a->frames[i].addr != b->frames[i].addr || a->frames[i].kind != b->frames[i].kind || a->frames[i].via != b->frames[i].via)
-			return false;
-	return true;
-}
-
 static void test_together(void)
 {
 	struct unwinder *alone = unwinder_new();

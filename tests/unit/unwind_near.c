@@ -97,16 +97,6 @@ static void make_worlds(void)
 	worlds[SMALLER].map[own].start += 16; // the same there, as another mapping
 }
 
-static bool is_same(const struct unwind_stack *a, const struct unwind_stack *b)
-{
-	if (a->count != b->count || a->end != b->end || a->gap != b->gap || a->last_cfa != b->last_cfa)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (a->frames[i].addr != b->frames[i].addr || a->frames[i].kind != b->frames[i].kind || a->frames[i].via != b->frames[i].via)
-			return false;
-	return true;
-}
-
 enum { GROUP = 24 };
 static struct frame rooms[GROUP + 2][UNWIND_MAX_FRAMES];
 
