@@ -9,14 +9,15 @@
 // Functions of 128 bytes each. The first calls the others, and has return addresses of every kind.
 static const char source[] =
 	".text\n.globl _start\n"
-	".balign 128, 0xcc\n_start: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n" // return addresses: 3, 9, 15, 21, 24
+	".balign 128, 0xcc\n_start: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n"
+	"call late\nnop\n" // return addresses: 3, 9, 15, 21, 24, 30
 	".balign 128, 0xcc\nleaf: push %rbp\nmov %rsp, %rbp\nnop\npop %rbp\nret\n"
 	".balign 128, 0xcc\njumper: test $1, %cl\njmp *%rcx\n"
 	".balign 128, 0xcc\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
 	".balign 128, 0xcc\nlate: test %rax, %rax\njz 1f\nret\n.fill 16, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nnop\nleave\nret\n"
 	".balign 128, 0xcc\n";
 
-enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, LEAF = 128, OTHER = 384, LATE = 512, SIZE = 640 };
+enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, TO_LATE = 30, LEAF = 128, OTHER = 384, LATE = 512, SIZE = 640 };
 enum { JIT = 0x500000, SP = 0x7000 };
 
 static struct unwind_map map_code(void *context, uint64_t addr)
@@ -69,6 +70,7 @@ static const struct check checks[] = {
 	{ "a function that has set up its frame, and in a slot not written yet what a call long past left", OTHER + 8, { INDIRECT }, INDIRECT_TOO, false },
 	{ "the same behind its leave", OTHER + 10, { INDIRECT }, INDIRECT_TOO, true },
 	{ "a function that sets up a frame in its middle", LATE + 26, { INDIRECT }, INDIRECT_TOO, true },
+	{ "the same, where a direct call to it left the frame's return address", LATE + 26, { INDIRECT }, TO_LATE, false },
 	{ "a frame whose words are data", LEAF + 4, { 1, 2, 3 }, INDIRECT_TOO, false },
 };
 
