@@ -371,11 +371,11 @@ static void ask_rule(const struct turn *turn, const struct unwinder *unwinder)
 }
 
 // Finds the next step and asks memory for its words. false: what comes is not for here.
-static inline bool turn_ask(struct turn *turn, const struct unwinder *unwinder, const struct near_set *sets)
+static inline bool turn_ask(struct turn *turn, const struct unwinder *unwinder)
 {
 	const struct pace *pace = &turn->pace;
 
-	turn->rule = __builtin_expect(pace->next < pace->limit, 1) ? near_find(sets, pace->lookup, pace->places) : NEAR_NONE;
+	turn->rule = __builtin_expect(pace->next < pace->limit, 1) ? near_find(unwinder->near.sets, pace->lookup, pace->places) : NEAR_NONE;
 	if (!words_of(turn->rule, pace->sp, pace->fp, pace->end, &turn->words)) {
 		turn->state = STUCK;
 		ask_rule(turn, unwinder);
@@ -386,7 +386,7 @@ static inline bool turn_ask(struct turn *turn, const struct unwinder *unwinder, 
 	return true;
 }
 
-static inline bool turn_step(struct turn *turn, const struct unwinder *unwinder, const struct near_set *sets)
+static inline bool turn_step(struct turn *turn, const struct unwinder *unwinder)
 {
 	struct pace *pace = &turn->pace;
 	struct frame *next = pace->next;
@@ -401,7 +401,7 @@ static inline bool turn_step(struct turn *turn, const struct unwinder *unwinder,
 	pace->lookup = ra - 1;
 	pace->next = next + 1;
 	put_frame(next, ra, FRAME_RETURN, VIA_CFI);
-	return turn_ask(turn, unwinder, sets);
+	return turn_ask(turn, unwinder);
 }
 
 // Whatever fast steps leave over. false: the stack has ended.
@@ -423,7 +423,7 @@ static bool turn_slowly(struct turn *turn, struct unwinder *unwinder)
 		if (is_fast(&lane->walk, &lane->at)) {
 			pace_begin(&turn->pace, lane);
 			turn->state = READY;
-			turn_ask(turn, unwinder, unwinder->near.sets);
+			turn_ask(turn, unwinder);
 			return true;
 		}
 	}
@@ -456,7 +456,7 @@ static inline bool take_next(struct waiting *waiting, struct turn *turn)
 	turn->has_lane = false;
 	turn->state = pace_open(&turn->pace, waiting->unwinder, turn->input, turn->out) ? READY : IN_LANE;
 	if (turn->state == READY)
-		turn_ask(turn, waiting->unwinder, waiting->unwinder->near.sets);
+		turn_ask(turn, waiting->unwinder);
 	return true;
 }
 
@@ -465,7 +465,6 @@ void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs,
 	struct lane lanes[LANES];
 	struct turn turns[LANES];
 	struct waiting waiting = { .unwinder = unwinder, .inputs = inputs, .outs = outs, .count = count };
-	const struct near_set *const sets = unwinder->near.sets;
 	struct turn *end = turns;
 
 	walk_prepare(unwinder);
@@ -479,7 +478,7 @@ void unwind_stacks(struct unwinder *unwinder, const struct unwind_input *inputs,
 	}
 	while (end > turns)
 		for (struct turn *turn = turns; turn < end; turn++) {
-			if ((turn->state == READY && turn_step(turn, unwinder, sets)) || turn_slowly(turn, unwinder))
+			if ((turn->state == READY && turn_step(turn, unwinder)) || turn_slowly(turn, unwinder))
 				continue;
 			if (turn->has_lane)
 				lane_end(turn->lane);

@@ -3,12 +3,9 @@
 #include "load/ahead.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <zstd.h>
 
-#include "load/load.h"
-#include "tests/recording.h"
-#include "tests/tap.h"
+#include "tests/loaded.h"
 
 enum { SAMPLES = 30000, PROCESSES = 3, FRAMES_MOST = 40 };
 
@@ -19,12 +16,6 @@ static const char *in_folder(const char *name)
 	static char path[256];
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	return path;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return *state >> 33;
 }
 
 // Samples of several depths in times that go back and forth within a round, and mappings that change under them.
@@ -68,79 +59,20 @@ static void compress(struct buf *out, const struct buf *body)
 	ZSTD_freeCStream(stream);
 }
 
-static bool write_recording(const char *path, int fd, const struct buf *body)
-{
-	struct writer *writer;
-	struct perf_event_attr clock = rec_attr(false), dummy = rec_attr(true);
-	struct writer_event events[2] = { { clock, "cpu-clock", REC_IDS, 2, -1, 0 }, { dummy, "dummy:HG", REC_SIDEBAND_IDS, 2, -1, 0 } };
-	struct writer_info info = rec_info();
-	struct err err = { 0 };
-	bool good = writer_open(&writer, path, fd, &err) && writer_begin(writer, events, 2, &info, &err) &&
-	            writer_records(writer, body->data, body->size, &err) && writer_finish(writer, &info, NULL, 0, NULL, &err);
-	writer_free(writer);
-	return good;
-}
-
-static uint64_t profile_hash(const struct profile *p)
-{
-	uint64_t hash = hash_pair(p->samples.count, p->nodes.count);
-	for (size_t i = 0; i < p->samples.count; i++) {
-		struct profile_sample s = samples_at(&p->samples, i);
-		hash = hash_pair(hash_pair(hash, s.time_ns), hash_pair((uint64_t)s.pid, s.cpu));
-		hash = hash_pair(hash_pair(hash, s.comm), s.end);
-		for (uint32_t node = s.stack; node != PROFILE_NONE; node = p->nodes.data[node].parent)
-			hash = hash_pair(hash, p->frames.data[p->nodes.data[node].frame].image_addr);
-	}
-	return hash;
-}
-
-// 0: an error, told in `err`.
-static uint64_t load(const char *input, unsigned jobs, struct err *err)
-{
-	struct load_options options = load_defaults();
-	options.input = input;
-	options.symbols = false;
-	options.jobs = jobs;
-	struct profile p;
-	*err = (struct err){ 0 };
-	uint64_t hash = load_profile(&p, &options, err) ? profile_hash(&p) : 0;
-	ok(hash == 0 || p.samples.count == SAMPLES, "%u jobs: %zu samples", jobs, p.samples.count);
-	profile_release(&p);
-	return hash;
-}
-
-struct dribble { const struct buf *bytes; int fd; };
-
 static void *dribble(void *context)
 {
-	const struct dribble *d = context;
+	const struct feed *d = context;
+	const struct buf *bytes = d->of;
 	uint64_t random = 5;
-	for (size_t at = 0; at < d->bytes->size;) {
-		size_t left = d->bytes->size - at, some = 1 + next_random(&random) % 100000;
-		ssize_t written = write(d->fd, d->bytes->data + at, some < left ? some : left);
+	for (size_t at = 0; at < bytes->size;) {
+		size_t left = bytes->size - at, some = 1 + next_random(&random) % 100000;
+		ssize_t written = write(d->fd, bytes->data + at, some < left ? some : left);
 		if (written <= 0)
 			break;
 		at += (size_t)written;
 	}
 	close(d->fd);
 	return NULL;
-}
-
-static uint64_t load_stream(const struct buf *stream, unsigned jobs, struct err *err)
-{
-	int ends[2], in = dup(0);
-	pthread_t thread;
-	if (pipe(ends) != 0)
-		return 0;
-	dup2(ends[0], 0);
-	close(ends[0]);
-	struct dribble d = { stream, ends[1] };
-	pthread_create(&thread, NULL, dribble, &d);
-	uint64_t hash = load("-", jobs, err);
-	dup2(in, 0);
-	close(in);
-	pthread_join(thread, NULL);
-	return hash;
 }
 
 static void read_file(const char *path, struct buf *out)
@@ -156,21 +88,21 @@ static void same_by_any_number_of_threads(const struct buf *body)
 {
 	struct err err;
 	struct buf packed = { 0 }, stream = { 0 };
-	ok(body->size > 4 << 20 && write_recording(in_folder("file"), -1, body), "a recording of %zu bytes", body->size);
-	uint64_t wanted = load(in_folder("file"), 1, &err);
+	ok(body->size > 4 << 20 && write_recording(in_folder("file"), -1, rec_attr(false), body), "a recording of %zu bytes", body->size);
+	uint64_t wanted = load(in_folder("file"), 1, SAMPLES, 1, &err);
 	ok(wanted != 0, "read by one thread (%s)", err.text);
 	for (unsigned jobs = 2; jobs <= 3; jobs++)
-		is_u64(load(in_folder("file"), jobs, &err), wanted, "the same by %u (%s)", jobs, err.text);
+		is_u64(load(in_folder("file"), jobs, SAMPLES, 1, &err), wanted, "the same by %u (%s)", jobs, err.text);
 	compress(&packed, body);
-	ok(packed.size < body->size && write_recording(in_folder("packed"), -1, &packed), "compressed to %zu bytes", packed.size);
+	ok(packed.size < body->size && write_recording(in_folder("packed"), -1, rec_attr(false), &packed), "compressed to %zu bytes", packed.size);
 	for (unsigned jobs = 1; jobs <= 2; jobs++)
-		is_u64(load(in_folder("packed"), jobs, &err), wanted, "the same out of compressed records by %u (%s)", jobs, err.text);
+		is_u64(load(in_folder("packed"), jobs, SAMPLES, 1, &err), wanted, "the same out of compressed records by %u (%s)", jobs, err.text);
 	int fd = open(in_folder("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	ok(fd >= 0 && write_recording("-", fd, body), "as a stream");
+	ok(fd >= 0 && write_recording("-", fd, rec_attr(false), body), "as a stream");
 	close(fd);
 	read_file(in_folder("stream"), &stream);
 	for (unsigned jobs = 1; jobs <= 2; jobs++)
-		is_u64(load_stream(&stream, jobs, &err), wanted, "the same out of a pipe by %u (%s)", jobs, err.text);
+		is_u64(load_fed(dribble, &stream, jobs, SAMPLES, 1, &err), wanted, "the same out of a pipe by %u (%s)", jobs, err.text);
 	buf_release(&stream);
 	buf_release(&packed);
 }
@@ -187,9 +119,9 @@ static void same_error(const struct buf *body)
 		memcpy(&header, body->data + at, sizeof(header));
 	header.size = 4;
 	memcpy(torn.data + at, &header, sizeof(header));
-	ok(write_recording(in_folder("torn"), -1, &torn), "torn at %zu", at);
-	ok(load(in_folder("torn"), 1, &one) == 0 && strstr(one.text, "size 4 below 8") != NULL, "%s", one.text);
-	ok(load(in_folder("torn"), 2, &two) == 0, "and by two threads");
+	ok(write_recording(in_folder("torn"), -1, rec_attr(false), &torn), "torn at %zu", at);
+	ok(load(in_folder("torn"), 1, SAMPLES, 1, &one) == 0 && strstr(one.text, "size 4 below 8") != NULL, "%s", one.text);
+	ok(load(in_folder("torn"), 2, SAMPLES, 1, &two) == 0, "and by two threads");
 	is_str(two.text, one.text, "the same error");
 	buf_release(&torn);
 }

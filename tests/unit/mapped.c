@@ -1,15 +1,12 @@
 // Recordings with stack copies are mapped: the profile is that of a stream of the same records, memory does not grow with the file, and a file
 // that is torn, or cut short meanwhile, is told of.
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "load/load.h"
 #include "perfdata/reader.h"
-#include "tests/recording.h"
-#include "tests/tap.h"
+#include "tests/loaded.h"
 
-enum { SAMPLES = 3000, SMALL = 8192, LARGE = 65000, DEPTH_MOST = 40, RBP = 6, RSP = 7, RIP = 8 };
+enum { SAMPLES = 3000, SMALL = 8192, LARGE = 65000, DEPTH_MOST = 40, NODES_LEAST = SAMPLES * DEPTH_MOST / 4, RBP = 6, RSP = 7, RIP = 8 };
 static const uint64_t STACK = 0x7ffd00000000, CODE = 0x7f0000000000;
 
 static char folder[] = "/tmp/perfsample-mapped-XXXXXX";
@@ -19,12 +16,6 @@ static const char *in_folder(const char *name)
 	static char path[256];
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	return path;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return *state >> 33;
 }
 
 static struct perf_event_attr raw_attr(void)
@@ -78,56 +69,11 @@ static void make_body(struct buf *body)
 	}
 }
 
-static bool write_recording(const char *path, int fd, const struct buf *body)
-{
-	struct writer *writer;
-	struct perf_event_attr clock = raw_attr(), dummy = rec_attr(true);
-	struct writer_event events[2] = { { clock, "cpu-clock", REC_IDS, 2, -1, 0 }, { dummy, "dummy:HG", REC_SIDEBAND_IDS, 2, -1, 0 } };
-	struct writer_info info = rec_info();
-	struct err err = { 0 };
-	bool good = writer_open(&writer, path, fd, &err) && writer_begin(writer, events, 2, &info, &err) &&
-	            writer_records(writer, body->data, body->size, &err) && writer_finish(writer, &info, NULL, 0, NULL, &err);
-	writer_free(writer);
-	return good;
-}
-
-static uint64_t profile_hash(const struct profile *p)
-{
-	uint64_t hash = hash_pair(p->samples.count, p->nodes.count);
-	for (size_t i = 0; i < p->samples.count; i++) {
-		struct profile_sample s = samples_at(&p->samples, i);
-		hash = hash_pair(hash_pair(hash, s.time_ns), hash_pair((uint64_t)s.pid, s.end));
-		for (uint32_t node = s.stack; node != PROFILE_NONE; node = p->nodes.data[node].parent)
-			hash = hash_pair(hash, p->frames.data[p->nodes.data[node].frame].addr);
-	}
-	return hash;
-}
-
-// 0: an error, told in `err`.
-static uint64_t load(const char *input, unsigned jobs, struct err *err)
-{
-	struct load_options options = load_defaults();
-	options.input = input;
-	options.symbols = false;
-	options.jobs = jobs;
-	struct profile p;
-	*err = (struct err){ 0 };
-	uint64_t hash = load_profile(&p, &options, err) ? profile_hash(&p) : 0;
-	if (hash != 0) {
-		ok(p.samples.count == SAMPLES, "%u jobs: %zu samples", jobs, p.samples.count);
-		ok(p.nodes.count > SAMPLES * DEPTH_MOST / 4, "%zu nodes: stacks were followed", p.nodes.count);
-	}
-	profile_release(&p);
-	return hash;
-}
-
-struct feed { const char *path; int fd; };
-
 static void *feed(void *context)
 {
 	const struct feed *f = context;
 	static uint8_t piece[100000];
-	int fd = open(f->path, O_RDONLY);
+	int fd = open(f->of, O_RDONLY);
 	for (ssize_t n; fd >= 0 && (n = read(fd, piece, sizeof(piece))) > 0;)
 		if (write(f->fd, piece, (size_t)n) != n)
 			break;
@@ -136,33 +82,16 @@ static void *feed(void *context)
 	return NULL;
 }
 
-static uint64_t load_stream(const char *path, unsigned jobs, struct err *err)
-{
-	int ends[2], in = dup(0);
-	pthread_t thread;
-	if (pipe(ends) != 0)
-		return 0;
-	dup2(ends[0], 0);
-	close(ends[0]);
-	struct feed f = { path, ends[1] };
-	pthread_create(&thread, NULL, feed, &f);
-	uint64_t hash = load("-", jobs, err);
-	dup2(in, 0);
-	close(in);
-	pthread_join(thread, NULL);
-	return hash;
-}
-
 static void same_as_a_stream(const struct buf *body)
 {
 	struct err err;
 	int fd = open(in_folder("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	ok(fd >= 0 && write_recording("-", fd, body), "as a stream");
+	ok(fd >= 0 && write_recording("-", fd, raw_attr(), body), "as a stream");
 	close(fd);
-	uint64_t wanted = load_stream(in_folder("stream"), 1, &err);
+	uint64_t wanted = load_fed(feed, in_folder("stream"), 1, SAMPLES, NODES_LEAST, &err);
 	ok(wanted != 0, "read out of a pipe (%s)", err.text);
 	for (unsigned jobs = 1; jobs <= 3; jobs++)
-		is_u64(load(in_folder("file"), jobs, &err), wanted, "the same mapped, by %u (%s)", jobs, err.text);
+		is_u64(load(in_folder("file"), jobs, SAMPLES, NODES_LEAST, &err), wanted, "the same mapped, by %u (%s)", jobs, err.text);
 }
 
 static size_t resident_file_kib(void)
@@ -231,8 +160,8 @@ static void torn(const struct buf *body)
 		memcpy(&header, body->data + at, sizeof(header));
 	header.size = 4;
 	memcpy(copy.data + at, &header, sizeof(header));
-	ok(write_recording(in_folder("torn"), -1, &copy), "torn at %zu", at);
-	ok(load(in_folder("torn"), 1, &err) == 0 && strstr(err.text, "size 4 below 8") != NULL, "%s", err.text);
+	ok(write_recording(in_folder("torn"), -1, raw_attr(), &copy), "torn at %zu", at);
+	ok(load(in_folder("torn"), 1, SAMPLES, NODES_LEAST, &err) == 0 && strstr(err.text, "size 4 below 8") != NULL, "%s", err.text);
 	buf_release(&copy);
 }
 
@@ -245,7 +174,7 @@ static void cut_short_meanwhile(const struct buf *body)
 	size_t event, count = 0;
 	uint64_t offset;
 	enum reader_next next = READER_ERROR;
-	ok(write_recording(in_folder("cut"), -1, body), "one to be cut");
+	ok(write_recording(in_folder("cut"), -1, raw_attr(), body), "one to be cut");
 	if (!ok(reader_open(&reader, in_folder("cut"), false, &err), "opened (%s)", err.text))
 		return;
 	for (; (next = reader_next(reader, &record, &event, &offset, &err)) == READER_RECORD; count++)
@@ -261,7 +190,7 @@ int main(void)
 	if (mkdtemp(folder) == NULL)
 		return 1;
 	make_body(&body);
-	ok(write_recording(in_folder("file"), -1, &body), "a recording of %zu bytes", body.size);
+	ok(write_recording(in_folder("file"), -1, raw_attr(), &body), "a recording of %zu bytes", body.size);
 	same_as_a_stream(&body);
 	memory_is_bounded(body.size);
 	torn(&body);

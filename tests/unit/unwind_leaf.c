@@ -32,20 +32,30 @@ static struct unwind_map map_code(void *context, uint64_t addr)
 	return (struct unwind_map){ .start = start, .end = start + SIZE, .image = image };
 }
 
-// The stack from sp; the frame pointer points at word 4, whose pair's return address is `paired`. Answers the caller that is found, or its caller.
-static struct frame caller(struct unwind_image *image, uint64_t pc, const uint64_t (*words)[3], uint64_t paired, unsigned depth)
+enum { FRAMES = 80 };
+
+// Unwinds a stack, whose registers are fp, sp and pc; how many frames there are.
+static size_t walk(struct unwind_image *image, const uint64_t *regs, const uint64_t *stack, size_t size, struct frame *frames)
 {
-	uint64_t stack[8] = { (*words)[0], (*words)[1], (*words)[2], 0, SP + 48, paired, 0, 0 }, regs[3] = { SP + 32, SP, pc };
-	struct frame frames[8] = { 0 };
-	struct unwind_stack out = { .frames = frames, .capacity = 8 };
+	struct unwind_stack out = { .frames = frames, .capacity = FRAMES };
 	struct unwinder *unwinder = unwinder_new();
 	const struct unwind_input input = {
-		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = size,
 		.generation = 1, .map = map_code, .map_context = image,
 	};
 
 	unwind_stack(unwinder, &input, &out);
 	unwinder_free(unwinder);
+	return out.count;
+}
+
+// The stack from sp; the frame pointer points at word 4, whose pair's return address is `paired`. Answers the caller that is found, or its caller.
+static struct frame caller(struct unwind_image *image, uint64_t pc, const uint64_t (*words)[3], uint64_t paired, unsigned depth)
+{
+	uint64_t stack[8] = { (*words)[0], (*words)[1], (*words)[2], 0, SP + 48, paired, 0, 0 }, regs[3] = { SP + 32, SP, pc };
+	struct frame frames[FRAMES] = { 0 };
+
+	(void)walk(image, regs, stack, sizeof(stack), frames);
 	return frames[depth];
 }
 
@@ -106,30 +116,17 @@ static void run_interpreted(struct unwind_image *image)
 {
 	const uint64_t stack[12] = { 0, 0, SP + 64, JIT + 32, 1, SP + 96, 0, 0x1234, 0, address(image, INDIRECT) };
 	uint64_t regs[3] = { SP + 16, SP, JIT + 64 };
-	struct frame frames[8] = { 0 };
-	struct unwind_stack out = { .frames = frames, .capacity = 8 };
-	struct unwinder *unwinder = unwinder_new();
-	const struct unwind_input input = {
-		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
-		.generation = 1, .map = map_code, .map_context = image,
-	};
+	struct frame frames[FRAMES] = { 0 };
+	size_t count = walk(image, regs, stack, sizeof(stack), frames);
 
-	unwind_stack(unwinder, &input, &out);
-	unwinder_free(unwinder);
-	ok(out.count >= 3 && frames[1].addr == JIT + 32 && frames[2].addr == address(image, INDIRECT), "an interpreter's frame is no new program's stack");
+	ok(count >= 3 && frames[1].addr == JIT + 32 && frames[2].addr == address(image, INDIRECT), "an interpreter's frame is no new program's stack");
 }
 
 // Code made at run time whose frames all stand at multiples of 16, or, from the second on, not; in the innermost, at sp, what a call long past left.
 static struct frame in_aligned_frames(struct unwind_image *image, unsigned words_at_sp, bool are_alike, bool is_pushed)
 {
 	uint64_t stack[64] = { [0] = is_pushed ? SP + 8 * words_at_sp : JIT + 16, [1] = is_pushed ? JIT + 16 : 0 }, regs[3] = { SP + 8 * words_at_sp, SP, JIT + 64 };
-	struct frame frames[UNWIND_MAX_FRAMES / 100] = { 0 };
-	struct unwind_stack out = { .frames = frames, .capacity = sizeof(frames) / sizeof(frames[0]) };
-	struct unwinder *unwinder = unwinder_new();
-	const struct unwind_input input = {
-		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
-		.generation = 1, .map = map_code, .map_context = image,
-	};
+	struct frame frames[FRAMES] = { 0 };
 	unsigned at = words_at_sp;
 
 	for (unsigned i = 0; i < 9; i++) {
@@ -138,8 +135,7 @@ static struct frame in_aligned_frames(struct unwind_image *image, unsigned words
 		stack[at + 1] = JIT + 32 + i;
 		at = next;
 	}
-	unwind_stack(unwinder, &input, &out);
-	unwinder_free(unwinder);
+	(void)walk(image, regs, stack, sizeof(stack), frames);
 	return frames[1];
 }
 
