@@ -21,6 +21,12 @@ bool err_set(struct err *err, enum status status, const char *format, ...)
 	return false;
 }
 
+// The setting behind a limit, as strerror(3) does not name it.
+static const char *setting_of(int error)
+{
+	return error == EMFILE ? " (RLIMIT_NOFILE; ulimit -n raises it)" : error == ENFILE ? " (all of the system's; sysctl fs.file-max raises it)" : "";
+}
+
 bool err_errno(struct err *err, enum status status, const char *format, ...)
 {
 	int saved = errno;
@@ -32,7 +38,7 @@ bool err_errno(struct err *err, enum status status, const char *format, ...)
 	fill(err, status, format, args);
 	va_end(args);
 	size_t used = strlen(err->text);
-	snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(saved));
+	snprintf(err->text + used, sizeof(err->text) - used, ": %s%s", strerror(saved), setting_of(saved));
 	errno = saved;
 	return false;
 }

@@ -9,6 +9,7 @@
 #include "archive/layout.h"
 #include "archive/tar.h"
 #include "base/log.h"
+#include "base/size_text.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "cmd/select.h"
@@ -192,6 +193,7 @@ static bool pack(struct choices *c, struct profile *profile, struct err *err)
 	load->symbols = false; // nothing needs a name here
 	if (!select_load(&c->selection, profile, err))
 		return false;
+	char size[SIZE_TEXT_BYTES];
 	char *path = c->output != NULL ? mem_string(c->output) : mem_printf("%s.tar.gz", strcmp(load->input, "-") == 0 ? "perf.data" : load->input);
 	struct symbolizer_options where = { .symfs = load->symfs, .more_debug_dirs = load->debug_dirs, .use_host_files = true };
 	struct packing p = { .where = &where, .symbolizer = symbolizer_new(&where) };
@@ -204,8 +206,9 @@ static bool pack(struct choices *c, struct profile *profile, struct err *err)
 	good = good && outfile_publish(&out, err);
 	tar_writer_abort(p.tar);
 	if (good)
-		log_info("wrote %s: %llu binaries, %llu debug files, %.1f MB%s. There: perfsample archive --unpack, or tar xf %s -C ~/.debug", out.path,
-		         (unsigned long long)p.files, (unsigned long long)p.debug_files, (double)p.bytes / 1e6, p.missing > 0 ? "; some are missing" : "", out.path);
+		log_info("wrote %s: %llu binar%s, %llu debug file%s, %s%s. There: perfsample archive --unpack, or tar xf %s -C ~/.debug", out.path,
+		         (unsigned long long)p.files, p.files == 1 ? "y" : "ies", (unsigned long long)p.debug_files, p.debug_files == 1 ? "" : "s",
+		         size_text(p.bytes, size), p.missing > 0 ? "; some are missing" : "", out.path);
 	outfile_close(&out);
 	symbolizer_free(p.symbolizer);
 	hash_map_release(&p.packed);
@@ -219,6 +222,7 @@ static bool unpack(const struct choices *c, struct err *err)
 {
 	const char *home = getenv("HOME");
 	struct tar_figures figures;
+	char size[SIZE_TEXT_BYTES];
 	if (c->into == NULL && (home == NULL || home[0] != '/'))
 		return err_set(err, STATUS_USAGE, "--unpack: there is no HOME; say --into DIR");
 	char *folder = c->into != NULL ? mem_string(c->into) : mem_printf("%s/.debug", home);
@@ -231,8 +235,9 @@ static bool unpack(const struct choices *c, struct err *err)
 	}
 	good = good && (tar_unpack(file_fd, folder_fd, &figures, err) || err_context(err, "%s", c->unpack));
 	if (good)
-		log_info("%s: %llu files and %llu links, %.1f MB; %llu were there already", folder, (unsigned long long)figures.files,
-		         (unsigned long long)figures.links, (double)figures.bytes / 1e6, (unsigned long long)figures.present);
+		log_info("%s: %llu file%s and %llu link%s, %s; %llu were there already", folder, (unsigned long long)figures.files,
+		         figures.files == 1 ? "" : "s", (unsigned long long)figures.links, figures.links == 1 ? "" : "s", size_text(figures.bytes, size),
+		         (unsigned long long)figures.present);
 	if (file_fd >= 0)
 		close(file_fd);
 	if (folder_fd >= 0)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/size_text.h"
 #include "cli/command.h"
 #include "cmd/inject_join.h"
 #include "cmd/inject_names.h"
@@ -262,8 +263,9 @@ static bool has_filter(const struct report_filter *f)
 
 static void say(const struct inject *in)
 {
-	log_info("%llu samples%s, %llu of them with a raw stack that became a call chain; wrote %s, %.1f MB", (unsigned long long)in->kept,
-	         in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), (double)writer_bytes(in->writer) / 1e6);
+	char size[SIZE_TEXT_BYTES];
+	log_info("%llu samples%s, %llu of them with a raw stack that became a call chain; wrote %s, %s", (unsigned long long)in->kept,
+	         in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), size_text(writer_bytes(in->writer), size));
 }
 
 static bool read_one(struct inject *in, const char *path, struct profile *profile, struct err *err)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/size_text.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "cmd/record_images.h"
@@ -197,12 +198,13 @@ static void save_images(const struct session *session)
 		log_warn("--save-images: there is no HOME to keep them below");
 		return;
 	}
+	char size[SIZE_TEXT_BYTES];
 	char *folder = mem_printf("%s/.debug", home);
 	if (!record_save_images(session, folder, &saved, &err))
 		log_warn("--save-images: %s", err.text);
 	else
-		log_info("kept %llu binaries in %s, %.1f MB; %llu were there", (unsigned long long)saved.saved, folder, (double)saved.bytes / 1e6,
-		         (unsigned long long)saved.present);
+		log_info("kept %llu binar%s in %s, %s; %llu were there", (unsigned long long)saved.saved, saved.saved == 1 ? "y" : "ies", folder,
+		         size_text(saved.bytes, size), (unsigned long long)saved.present);
 	free(folder);
 }
 
@@ -292,10 +294,17 @@ static int record_and_finish(const struct record_options *options, struct sessio
 	return err.status;
 }
 
-static int record(const struct record_options *options)
+static void waits(int pid, int signal)
+{
+	log_warn("the command (PID %d) goes on after SIG%s, and is recorded until it ends; a second one kills it, and the file keeps what was sampled so far",
+	         pid, sigabbrev_np(signal));
+}
+
+static int record(struct record_options *options)
 {
 	struct session *session;
 	struct err err = { 0 };
+	options->session.waits = waits;
 	if (!session_open(&session, &options->session, &err)) {
 		log_error("record: %s", err.text);
 		session_free(session);
@@ -350,7 +359,7 @@ const struct command command_record = {
 		"Samples CMD, running processes, a cgroup or the whole system, unwinds every stack while it records, and writes a perf.data file that "
 		"perfsample report, and also perf report and perf script, read.\n\n"
 		"With a target given, CMD is not sampled: it bounds the time (record -p 4242 -- sleep 30). SIGINT, SIGTERM and SIGHUP end a recording "
-		"cleanly; a second one aborts.\n\n"
+		"cleanly: a command that was started gets it too, and is recorded until it ends. A second one aborts, and kills the command.\n\n"
 		"The file takes its name at the first sample; an existing one becomes perf.data.old. It is flushed at least once a second, so it stays "
 		"readable however the recorder ends.",
 };

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/size_text.h"
 
 struct servers {
 	struct debuginfod *client;
@@ -47,13 +48,13 @@ static void progress(void *context, const struct build_id *id, enum debuginfod_k
 static void done(void *context, const struct build_id *id, enum debuginfod_kind kind, const struct image *image, const char *why, bool is_failure)
 {
 	struct servers *servers = context;
-	char hex[65];
+	char hex[65], size[SIZE_TEXT_BYTES];
 	if (servers->is_shown)
 		fputs("\r\033[K", stderr);
 	servers->is_shown = false;
 	build_id_hex(id, hex);
 	if (image != NULL)
-		log_info("debuginfod: %s of build ID %s, %.1f MB", kind_text(kind), hex, (double)image->size / 1e6);
+		log_info("debuginfod: %s of build ID %s, %s", kind_text(kind), hex, size_text(image->size, size));
 	else if (is_failure)
 		log_warn("debuginfod: %s of build ID %s did not come: %s", kind_text(kind), hex, why);
 	else

@@ -253,18 +253,35 @@ static bool all_gone(struct session *session, struct pollfd *watched, size_t cou
 	return left == 0 && ((count > 0 && is_watchable(session)) || target_is_gone(&session->target));
 }
 
-static int wait_ms(const struct session *session, uint64_t deadline_ns, bool watchable)
+// How long poll(2) may sleep: until the earlier of two times, 0 for none, or for `most_ms` (-1: for ever).
+static int wait_ms(int most_ms, uint64_t deadline_ns, uint64_t patience_ns)
 {
-	uint64_t now_ns = session_clock_ns(CLOCK_MONOTONIC);
-	int most = watchable ? -1 : 50;
-	if (deadline_ns == 0)
-		return most;
-	if (now_ns >= deadline_ns)
+	uint64_t now_ns = session_clock_ns(CLOCK_MONOTONIC), until_ns = deadline_ns;
+	if (patience_ns != 0 && (until_ns == 0 || patience_ns < until_ns))
+		until_ns = patience_ns;
+	if (until_ns == 0)
+		return most_ms;
+	if (now_ns >= until_ns)
 		return 0;
-	uint64_t left_ms = (deadline_ns - now_ns + 999999) / 1000000;
+	uint64_t left_ms = (until_ns - now_ns + 999999) / 1000000;
 	int wait = left_ms > 1000000 ? 1000000 : (int)left_ms;
-	(void)session;
-	return most >= 0 && most < wait ? most : wait;
+	return most_ms >= 0 && most_ms < wait ? most_ms : wait;
+}
+
+// A command may ignore SIGINT, or take long to end: whoever pressed Ctrl-C is told what is being waited for.
+static void lose_patience(struct session *session, uint64_t *patience_ns)
+{
+	enum { PATIENCE_NS = 1000000000 };
+	if (session->ended_by_signal == 0 || !session->target.is_command || session->config->waits == NULL)
+		return;
+	uint64_t now_ns = session_clock_ns(CLOCK_MONOTONIC);
+	if (*patience_ns == 0 && !session->has_waited) {
+		*patience_ns = now_ns + PATIENCE_NS;
+	} else if (*patience_ns != 0 && now_ns >= *patience_ns) {
+		*patience_ns = 0;
+		session->has_waited = true;
+		session->config->waits((int)session->target.child.pid, session->ended_by_signal);
+	}
 }
 
 enum { WAKE_SIGNAL, WAKE_DRAIN, WAKE_CHILD, WAKE_TARGETS };
@@ -298,9 +315,11 @@ static void wait_for_end(struct session *session)
 	for (size_t i = 0; i < targets; i++)
 		fds[WAKE_TARGETS + i] = (struct pollfd){ .fd = session->target.watch.data[i], .events = POLLIN };
 	uint64_t deadline_ns = session->config->duration_ns > 0 ? session->start_ns + session->config->delay_ns + session->config->duration_ns : 0;
-	bool watchable = is_watchable(session);
+	int most_ms = is_watchable(session) ? -1 : 50;
+	uint64_t patience_ns = 0;
 	do {
-		(void)poll(fds, WAKE_TARGETS + targets, wait_ms(session, deadline_ns, watchable));
+		lose_patience(session, &patience_ns);
+		(void)poll(fds, WAKE_TARGETS + targets, wait_ms(most_ms, deadline_ns, patience_ns));
 	} while (!has_ended(session, fds, targets, deadline_ns));
 	free(fds);
 }

@@ -50,6 +50,7 @@ struct session_config {
 	bool want_names;
 	int realtime;               // -r; 0: SCHED_FIFO 1
 	char *const *argv;          // the recorded command line, NULL-terminated
+	void (*waits)(int pid, int signal); // called once, a second after a signal that the recorded command got and has not ended by; may be NULL
 };
 
 enum session_end { END_COMMAND, END_TARGET, END_DURATION, END_SIGNAL, END_SIZE, END_DISK_LOW, END_MAX_CPU, END_OUTPUT, END_EVENTS };

@@ -29,6 +29,7 @@ struct session {
 	uint64_t start_ns, end_ns, start_wall_ns;
 	enum session_end end;
 	int ended_by_signal;
+	bool has_waited; // session_config.waits was called
 	bool has_run, is_short, child_was_ended;
 	uint32_t left_running;             // processes of the command that outlived it
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "base/size_text.h"
 #include "record/ledger.h"
 
 enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
@@ -28,17 +29,6 @@ static const char *grouped(uint64_t value, char text[32])
 static const char *percent(double share, char text[32])
 {
 	snprintf(text, 32, share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
-	return text;
-}
-
-static const char *bytes_text(uint64_t bytes, char text[32])
-{
-	if (bytes >= 10000000)
-		snprintf(text, 32, "%.0f MB", (double)bytes / 1e6);
-	else if (bytes >= 100000)
-		snprintf(text, 32, "%.1f MB", (double)bytes / 1e6);
-	else
-		snprintf(text, 32, "%.1f kB", (double)bytes / 1e3);
 	return text;
 }
 
@@ -272,9 +262,9 @@ static void say_file(const struct summary *summary, struct buf *out, struct buf 
 {
 	char a[32];
 	if (summary->path == NULL)
-		buf_printf(text, "streamed %s", bytes_text(summary->bytes, a));
+		buf_printf(text, "streamed %s", size_text(summary->bytes, a));
 	else
-		buf_printf(text, "wrote %s, %s%s. Next: perfsample report", summary->path, bytes_text(summary->bytes, a),
+		buf_printf(text, "wrote %s, %s%s. Next: perfsample report", summary->path, size_text(summary->bytes, a),
 		           summary->names_inside ? ", names inside" : "");
 	struct buf escaped = { 0 }; // never wrapped: a path is there to be copied
 	escape_terminal(&escaped, buf_text(text), text->size);

@@ -121,6 +121,15 @@ for sig in INT TERM HUP; do
 	sleep 0.6; kill -$sig $r; wait $r
 	is $? 0 "SIG$sig ends it cleanly"
 done
+# A command that ignores the signal: waited for, and said so once; the second one ends both, and the file is whole as far as it goes.
+(cd "$dir" && exec "$ps" record -o ign.data -- sh -c 'trap "" INT; : >ignores; ./burn 20 1' >/dev/null 2>err) & r=$!
+for _ in $(seq 100); do [ ! -e "$dir/ignores" ] || break; sleep 0.1; done
+kill -INT $r
+for _ in $(seq 100); do ! grep -q "goes on after SIGINT" "$dir/err" || break; sleep 0.1; done
+ok "$([ "$(grep -c "(PID [0-9]*) goes on after SIGINT, and is recorded until it ends" "$dir/err")" -eq 1 ] && kill -0 $r; echo $?)" "a command that ignores SIGINT is named"
+kill -INT $r; wait $r
+is $? 130 "a second SIGINT aborts"
+"$ps" report -i "$dir/ign.data" >"$dir/out" 2>"$dir/err"; is $? 0 "and what was flushed is read"
 rec -p "$target" -o b.data -- sleep 0.3; is $? 0 "a command beside -p bounds the time"
 rec -p "$target" -o c.data -- /no/such/program; is $? 127 "one that cannot be run is said"
 ok "$([ ! -e "$dir/c.data" ]; echo $?)" "and leaves no file"
@@ -267,6 +276,8 @@ sys.exit(any(a[k] != b[k] for k in ("taken", "others", "lost", "silent", "expect
 	"$ps" report -i "$dir/brief.data" >"$dir/out"
 	ok "$([ "$(sed -n 's/^samples   \([0-9]*\),.*/\1/p' "$dir/out")" -gt 0 ] || grep -q "user -, kernel -, unresolved -" "$dir/out"; echo $?)" "shares of no samples are none"
 done
+(ulimit -n 10; rec -o few.data -- true); is $? 3 "too few file descriptors"
+ok "$(grep -q "RLIMIT_NOFILE" "$dir/err" && grep -q "ulimit -n" "$dir/err"; echo $?)" "the limit is named"
 rec --duration 0 -p $$; is $? 2 "--duration 0 is no way to record without end"
 "$ps" report -i "$dir" >"$dir/out" 2>"$dir/err"
 ok "$([ $? -eq 4 ] && grep -q "a folder" "$dir/err"; echo $?)" "a folder is called one"
