@@ -1,9 +1,6 @@
 #!/bin/bash
 # perfsample check: answers, fixes, statuses, JSON; of the host, a process, a deleted binary, a container's cgroup, hostile names.
-set -u
-ps=${PERFSAMPLE:-build/perfsample}
-dir=$(mktemp -d)
-n=0 failed=0
+. "$(dirname "$0")/tap.sh"
 pids=() groups=()
 # shellcheck disable=SC2317 # called by the trap
 finish() {
@@ -11,14 +8,9 @@ finish() {
 	for p in "${pids[@]-}"; do [ -n "$p" ] && kill -9 "$p" 2>/dev/null; done
 	wait 2>/dev/null
 	for p in "${groups[@]-}"; do [ -n "$p" ] && [ -d "$p" ] && rmdir "$p"; done
-	rm -rf "$dir"
+	rm -rf "$work"
 }
 trap finish EXIT
-ok() { # STATUS NAME
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; fi
-}
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
 json() { # FILE EXPRESSION of python over `doc`
 	python3 -c 'import json, sys; doc = json.load(open(sys.argv[1])); by = {c["code"]: c for c in doc["checks"]}; sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"
 }
@@ -26,51 +18,51 @@ may_record() { # an unprivileged software clock of one's own
 	[ "$(id -u)" -eq 0 ] || [ "$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null || echo 9)" -le 2 ]
 }
 
-"$ps" check >"$dir/host.txt" 2>"$dir/err"
+"$perfsample" check >"$work/host.txt" 2>"$work/err"
 status=$?
 if may_record; then
 	ok $((status != 0)) "this host can record"
-	ok "$([ "$(tail -1 "$dir/host.txt")" = "perfsample record -- CMD" ]; echo $?)" "the last line is the command to paste"
+	ok "$([ "$(tail -1 "$work/host.txt")" = "perfsample record -- CMD" ]; echo $?)" "the last line is the command to paste"
 else
 	ok $((status != 1)) "this host cannot record: status 1"
-	skip "the last line is the command to paste" "perf_event_paranoid above 2, not root"
+	skip "perf_event_paranoid above 2, not root" "the last line is the command to paste"
 fi
-ok "$([ ! -s "$dir/err" ]; echo $?)" "nothing on standard error"
-ok "$(! grep -qvE '^(yes |no  |-   ) [^ ]|^ {5}-> |^ {5,}[^ ]|^perfsample record ' "$dir/host.txt"; echo $?)" "each line is yes, no, a command, or goes on"
-ok "$([ "$(awk '{ print length($0) }' "$dir/host.txt" | sort -n | tail -1)" -le 80 ]; echo $?)" "80 columns are enough"
+ok "$([ ! -s "$work/err" ]; echo $?)" "nothing on standard error"
+ok "$(! grep -qvE '^(yes |no  |-   ) [^ ]|^ {5}-> |^ {5,}[^ ]|^perfsample record ' "$work/host.txt"; echo $?)" "each line is yes, no, a command, or goes on"
+ok "$([ "$(awk '{ print length($0) }' "$work/host.txt" | sort -n | tail -1)" -le 80 ]; echo $?)" "80 columns are enough"
 for what in 'software clock' 'hardware cycles' 'kernel samples' 'whole CPUs' 'a cgroup' 'real-time priority' 'locked memory' 'file descriptors' 'kernel names' \
 	'tracepoints' 'build IDs' 'losses counted' 'bpf'; do
-	ok "$(grep -qE "^(yes|no ) +.*$what" "$dir/host.txt"; echo $?)" "answers about $what"
+	ok "$(grep -qE "^(yes|no ) +.*$what" "$work/host.txt"; echo $?)" "answers about $what"
 done
 
-"$ps" check --format json >"$dir/host.json"
-ok "$(json "$dir/host.json" 'doc["schema"] == "perfsample-check/1" and doc["target"] is None and len(doc["checks"]) > 10'; echo $?)" "JSON of the host"
-ok "$(json "$dir/host.json" 'all(set(c) == {"code", "title", "ok", "needed", "text", "fix"} and c["ok"] in (True, False, None) for c in doc["checks"])'; echo $?)" \
+"$perfsample" check --format json >"$work/host.json"
+ok "$(json "$work/host.json" 'doc["schema"] == "perfsample-check/1" and doc["target"] is None and len(doc["checks"]) > 10'; echo $?)" "JSON of the host"
+ok "$(json "$work/host.json" 'all(set(c) == {"code", "title", "ok", "needed", "text", "fix"} and c["ok"] in (True, False, None) for c in doc["checks"])'; echo $?)" \
 	"every check has its members"
-ok "$(json "$dir/host.json" 'len(by) == len(doc["checks"])'; echo $?)" "each code once"
-ok "$(json "$dir/host.json" 'doc["can_record"] == all(c["ok"] is not False for c in doc["checks"] if c["needed"])'; echo $?)" "can_record is what the needed ones say"
+ok "$(json "$work/host.json" 'len(by) == len(doc["checks"])'; echo $?)" "each code once"
+ok "$(json "$work/host.json" 'doc["can_record"] == all(c["ok"] is not False for c in doc["checks"] if c["needed"])'; echo $?)" "can_record is what the needed ones say"
 
 # A process of our own, its program deleted, its name hostile.
-cp "$(command -v sleep)" "$dir/sleep"
-bash -c 'exec -a "evil" "$0" 60' "$dir/sleep" &
+cp "$(command -v sleep)" "$work/sleep"
+bash -c 'exec -a "evil" "$0" 60' "$work/sleep" &
 pid=$!
 pids+=("$pid")
-for _ in $(seq 100); do [ "$(readlink "/proc/$pid/exe")" = "$dir/sleep" ] && break; sleep 0.02; done
-"$ps" check -p "$pid" >"$dir/pid.txt" 2>"$dir/err"
+for _ in $(seq 100); do [ "$(readlink "/proc/$pid/exe")" = "$work/sleep" ] && break; sleep 0.02; done
+"$perfsample" check -p "$pid" >"$work/pid.txt" 2>"$work/err"
 status=$?
 if may_record; then
 	ok $((status != 0)) "a process of ours can be recorded"
-	ok "$(tail -1 "$dir/pid.txt" | grep -qx "perfsample record -p $pid --duration 30s"; echo $?)" "and the command names it"
+	ok "$(tail -1 "$work/pid.txt" | grep -qx "perfsample record -p $pid --duration 30s"; echo $?)" "and the command names it"
 else
 	ok $((status != 1)) "a process cannot be recorded: status 1"
-	skip "and the command names it" "perf_event_paranoid above 2, not root"
+	skip "perf_event_paranoid above 2, not root" "and the command names it"
 fi
-ok "$(grep -qE '^yes +unwind tables +in all [0-9]+ files' "$dir/pid.txt"; echo $?)" "its unwind tables are found"
-ok "$(grep -qE '^(yes|no ) +function names' "$dir/pid.txt"; echo $?)" "its names are looked for"
-rm "$dir/sleep"
-"$ps" check -p "$pid" --format json >"$dir/pid.json"
-ok "$(json "$dir/pid.json" 'by["images"]["ok"] is True and by["cfi"]["ok"] is True'; echo $?)" "a deleted program is opened all the same"
-ok "$(json "$dir/pid.json" "doc['target']['kind'] == 'pid' and doc['target']['ids'] == [$pid] and doc['target']['comm'] == 'sleep'"; echo $?)" "JSON tells the target"
+ok "$(grep -qE '^yes +unwind tables +in all [0-9]+ files' "$work/pid.txt"; echo $?)" "its unwind tables are found"
+ok "$(grep -qE '^(yes|no ) +function names' "$work/pid.txt"; echo $?)" "its names are looked for"
+rm "$work/sleep"
+"$perfsample" check -p "$pid" --format json >"$work/pid.json"
+ok "$(json "$work/pid.json" 'by["images"]["ok"] is True and by["cfi"]["ok"] is True'; echo $?)" "a deleted program is opened all the same"
+ok "$(json "$work/pid.json" "doc['target']['kind'] == 'pid' and doc['target']['ids'] == [$pid] and doc['target']['comm'] == 'sleep'"; echo $?)" "JSON tells the target"
 
 python3 -c '
 import ctypes, mmap, sys, time
@@ -78,61 +70,61 @@ libc = ctypes.CDLL(None)
 libc.prctl(15, b"\x1b[31m\xffx", 0, 0, 0)
 code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 print("ready", flush=True)
-time.sleep(60)' >"$dir/ready" &
+time.sleep(60)' >"$work/ready" &
 hostile=$!
 pids+=("$hostile")
-for _ in $(seq 100); do [ -s "$dir/ready" ] && break; sleep 0.02; done
-"$ps" check -p "$hostile" >"$dir/hostile.txt"
-ok "$(! grep -q $'\x1b' "$dir/hostile.txt" && grep -q 'x1b' "$dir/hostile.txt"; echo $?)" "control characters of a name are escaped"
-ok "$("$ps" check -p "$hostile" --format json | python3 -c 'import json, sys; json.load(sys.stdin)'; echo $?)" "and its JSON is valid"
-ok "$(grep -qE "^no +names of JIT code" "$dir/hostile.txt"; echo $?)" "code without a file and without a map is told"
+for _ in $(seq 100); do [ -s "$work/ready" ] && break; sleep 0.02; done
+"$perfsample" check -p "$hostile" >"$work/hostile.txt"
+ok "$(! grep -q $'\x1b' "$work/hostile.txt" && grep -q 'x1b' "$work/hostile.txt"; echo $?)" "control characters of a name are escaped"
+ok "$("$perfsample" check -p "$hostile" --format json | python3 -c 'import json, sys; json.load(sys.stdin)'; echo $?)" "and its JSON is valid"
+ok "$(grep -qE "^no +names of JIT code" "$work/hostile.txt"; echo $?)" "code without a file and without a map is told"
 echo '1000 10 f' >"/tmp/perf-$hostile.map"
-"$ps" check -p "$hostile" >"$dir/hostile.txt"
+"$perfsample" check -p "$hostile" >"$work/hostile.txt"
 rm -f "/tmp/perf-$hostile.map"
-ok "$(grep -qE "^yes +names of JIT code +/tmp/perf-$hostile.map" "$dir/hostile.txt"; echo $?)" "and with one, that it is there"
+ok "$(grep -qE "^yes +names of JIT code +/tmp/perf-$hostile.map" "$work/hostile.txt"; echo $?)" "and with one, that it is there"
 
 # A busy process: what to expect of it.
 bash -c 'while :; do :; done' &
 busy=$!
 pids+=("$busy")
 sleep 0.3
-"$ps" check -p "$busy" --format json >"$dir/busy.json"
-ok "$(json "$dir/busy.json" '0 < doc["target"]["cpus_busy"] < 1.3 and abs(doc["target"]["samples_per_second"] / doc["target"]["cpus_busy"] - 772) < 1'; echo $?)" \
+"$perfsample" check -p "$busy" --format json >"$work/busy.json"
+ok "$(json "$work/busy.json" '0 < doc["target"]["cpus_busy"] < 1.3 and abs(doc["target"]["samples_per_second"] / doc["target"]["cpus_busy"] - 772) < 1'; echo $?)" \
 	"a busy process: CPUs, samples a second"
-ok "$(json "$dir/busy.json" '0 < doc["target"]["recorder_cpu_share"] < 0.1 and 0 < doc["target"]["megabytes_per_second"] < 1'; echo $?)" "what it costs"
+ok "$(json "$work/busy.json" '0 < doc["target"]["recorder_cpu_share"] < 0.1 and 0 < doc["target"]["megabytes_per_second"] < 1'; echo $?)" "what it costs"
 { kill -9 "$busy"; wait "$busy"; } 2>/dev/null
 
 if python3 -c 'import jsonschema' 2>/dev/null; then
 	for doc in host pid busy; do
 		ok "$(python3 -c 'import json, jsonschema, sys; jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))' \
-			"$dir/$doc.json" "$(dirname "$0")/../../schema/perfsample-check-1.json" 2>"$dir/err"; echo $?)" "JSON of the $doc is as its schema says"
+			"$work/$doc.json" "$(dirname "$0")/../../schema/perfsample-check-1.json" 2>"$work/err"; echo $?)" "JSON of the $doc is as its schema says"
 	done
 else
-	skip "JSON is as its schema says" "python3-jsonschema is not installed"
+	skip "python3-jsonschema is not installed" "JSON is as its schema says"
 fi
 
 # Wrong words.
 for bad in "-p 999999999:999999999" "-p x:x" "--format xml:xml" "--no-such:no-such" "word:word" "--container feedfacedeadbeef:feedfacedeadbeef" "-p 1 --container ab:exclude"; do
 	words=${bad%:*} culprit=${bad##*:}
 	# shellcheck disable=SC2086
-	"$ps" check $words >"$dir/out" 2>"$dir/err"
-	ok "$([ $? -eq 2 ] && grep -q -- "$culprit" "$dir/err" && [ ! -s "$dir/out" ]; echo $?)" "check $words: status 2, naming it"
+	"$perfsample" check $words >"$work/out" 2>"$work/err"
+	ok "$([ $? -eq 2 ] && grep -q -- "$culprit" "$work/err" && [ ! -s "$work/out" ]; echo $?)" "check $words: status 2, naming it"
 done
-ok "$("$ps" check --help | grep -q -- --container; echo $?)" "--help"
+ok "$("$perfsample" check --help | grep -q -- --container; echo $?)" "--help"
 
 # Somebody else's process, as an ordinary user.
 if [ "$(id -u)" -ne 0 ]; then
-	skip "another user's process: status 1" "needs root to become somebody else"
+	skip "needs root to become somebody else" "another user's process: status 1"
 elif ! command -v setpriv >/dev/null; then
-	skip "another user's process: status 1" "no setpriv"
+	skip "no setpriv" "another user's process: status 1"
 elif [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -lt 0 ]; then
-	skip "another user's process: status 1" "perf_event_paranoid is below 0"
+	skip "perf_event_paranoid is below 0" "another user's process: status 1"
 else
-	chmod 755 "$dir"
-	cp "$ps" "$dir/perfsample"
-	setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/perfsample" check -p "$pid" >"$dir/other.txt" 2>"$dir/err"
-	ok "$([ $? -eq 1 ] && grep -qE '^no +may be sampled' "$dir/other.txt" && grep -q 'sudo perfsample record -p' "$dir/other.txt"; echo $?)" "another user's process: status 1, and how to"
-	ok "$(grep -A2 -E '^no +kernel samples' "$dir/other.txt" | grep -q 'sysctl kernel.perf_event_paranoid=1' || [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -lt 2 ]; echo $?)" \
+	chmod 755 "$work"
+	cp "$perfsample" "$work/perfsample"
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$work/perfsample" check -p "$pid" >"$work/other.txt" 2>"$work/err"
+	ok "$([ $? -eq 1 ] && grep -qE '^no +may be sampled' "$work/other.txt" && grep -q 'sudo perfsample record -p' "$work/other.txt"; echo $?)" "another user's process: status 1, and how to"
+	ok "$(grep -A2 -E '^no +kernel samples' "$work/other.txt" | grep -q 'sysctl kernel.perf_event_paranoid=1' || [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -lt 2 ]; echo $?)" \
 		"the command that allows kernel samples"
 fi
 
@@ -145,19 +137,18 @@ if [ -n "$root" ] && ! grep -q perf_event /proc/self/cgroup && mkdir "$root/dock
 	inside=$!
 	pids+=("$inside")
 	echo "$inside" >"$root/docker-$id.scope/cgroup.procs"
-	"$ps" check --container 4f3c2b --format json >"$dir/container.json"
-	ok "$(json "$dir/container.json" "doc['target']['kind'] == 'container' and doc['target']['ids'] == [$inside] and doc['command'].endswith('--container 4f3c2b --duration 30s')"; echo $?)" \
+	"$perfsample" check --container 4f3c2b --format json >"$work/container.json"
+	ok "$(json "$work/container.json" "doc['target']['kind'] == 'container' and doc['target']['ids'] == [$inside] and doc['command'].endswith('--container 4f3c2b --duration 30s')"; echo $?)" \
 		"a container by the beginning of its ID"
 	mkdir "$root/docker-4f3c${id#4f3c2b}ff.scope"
 	sleep 60 &
 	pids+=("$!")
 	echo "$!" >"$root/docker-4f3c${id#4f3c2b}ff.scope/cgroup.procs"
-	"$ps" check --container 4f3c >"$dir/out" 2>"$dir/err"
-	ok "$([ $? -eq 2 ] && grep -q "docker-$id.scope" "$dir/err"; echo $?)" "two whose IDs begin so: the candidates"
+	"$perfsample" check --container 4f3c >"$work/out" 2>"$work/err"
+	ok "$([ $? -eq 2 ] && grep -q "docker-$id.scope" "$work/err"; echo $?)" "two whose IDs begin so: the candidates"
 	{ kill -9 "$inside" "$!"; wait "$inside" "$!"; } 2>/dev/null
 else
-	skip "a container by the beginning of its ID" "no cgroup2 to write to"
-	skip "two whose IDs begin so: the candidates" "no cgroup2 to write to"
+	skip "no cgroup2 to write to" "a container by the beginning of its ID"
+	skip "no cgroup2 to write to" "two whose IDs begin so: the candidates"
 fi
-echo "1..$n"
-exit $failed
+done_testing

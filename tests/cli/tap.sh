@@ -46,6 +46,13 @@ ps() {
 	out=$("$perfsample" "$@" 2>"$work/err") || status=$?
 	err=$(cat "$work/err")
 }
+refuses() { # STATUS PATTERN NAME COMMAND ARGS…: perfsample ends with STATUS and a message that names the matter, and writes nothing on standard output
+	local wanted=$1 pattern=$2 name=$3
+	shift 3
+	ps "$@"
+	[ "$status" -eq "$wanted" ] && [ -z "$out" ] && grep -qE -- "$pattern" <<<"$err"
+	ok $? "$name" || printf '#   status %d: %q\n' "$status" "${err:0:400}"
+}
 done_testing() {
 	echo "1..$tap_count"
 	exit $tap_failed
