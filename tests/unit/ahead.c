@@ -6,17 +6,9 @@
 #include <zstd.h>
 
 #include "tests/loaded.h"
+#include "tests/scratch.h"
 
 enum { SAMPLES = 30000, PROCESSES = 3, FRAMES_MOST = 40 };
-
-static char folder[] = "/tmp/perfsample-ahead-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[256];
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
 
 // Samples of several depths in times that go back and forth within a round, and mappings that change under them.
 static void make_body(struct buf *body)
@@ -88,19 +80,19 @@ static void same_by_any_number_of_threads(const struct buf *body)
 {
 	struct err err;
 	struct buf packed = { 0 }, stream = { 0 };
-	ok(body->size > 4 << 20 && write_recording(in_folder("file"), -1, rec_attr(false), body), "a recording of %zu bytes", body->size);
-	uint64_t wanted = load(in_folder("file"), 1, SAMPLES, 1, &err);
+	ok(body->size > 4 << 20 && write_recording(scratch_path("file"), -1, rec_attr(false), body), "a recording of %zu bytes", body->size);
+	uint64_t wanted = load(scratch_path("file"), 1, SAMPLES, 1, &err);
 	ok(wanted != 0, "read by one thread (%s)", err.text);
 	for (unsigned jobs = 2; jobs <= 3; jobs++)
-		is_u64(load(in_folder("file"), jobs, SAMPLES, 1, &err), wanted, "the same by %u (%s)", jobs, err.text);
+		is_u64(load(scratch_path("file"), jobs, SAMPLES, 1, &err), wanted, "the same by %u (%s)", jobs, err.text);
 	compress(&packed, body);
-	ok(packed.size < body->size && write_recording(in_folder("packed"), -1, rec_attr(false), &packed), "compressed to %zu bytes", packed.size);
+	ok(packed.size < body->size && write_recording(scratch_path("packed"), -1, rec_attr(false), &packed), "compressed to %zu bytes", packed.size);
 	for (unsigned jobs = 1; jobs <= 2; jobs++)
-		is_u64(load(in_folder("packed"), jobs, SAMPLES, 1, &err), wanted, "the same out of compressed records by %u (%s)", jobs, err.text);
-	int fd = open(in_folder("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		is_u64(load(scratch_path("packed"), jobs, SAMPLES, 1, &err), wanted, "the same out of compressed records by %u (%s)", jobs, err.text);
+	int fd = open(scratch_path("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	ok(fd >= 0 && write_recording("-", fd, rec_attr(false), body), "as a stream");
 	close(fd);
-	read_file(in_folder("stream"), &stream);
+	read_file(scratch_path("stream"), &stream);
 	for (unsigned jobs = 1; jobs <= 2; jobs++)
 		is_u64(load_fed(dribble, &stream, jobs, SAMPLES, 1, &err), wanted, "the same out of a pipe by %u (%s)", jobs, err.text);
 	buf_release(&stream);
@@ -119,9 +111,9 @@ static void same_error(const struct buf *body)
 		memcpy(&header, body->data + at, sizeof(header));
 	header.size = 4;
 	memcpy(torn.data + at, &header, sizeof(header));
-	ok(write_recording(in_folder("torn"), -1, rec_attr(false), &torn), "torn at %zu", at);
-	ok(load(in_folder("torn"), 1, SAMPLES, 1, &one) == 0 && strstr(one.text, "size 4 below 8") != NULL, "%s", one.text);
-	ok(load(in_folder("torn"), 2, SAMPLES, 1, &two) == 0, "and by two threads");
+	ok(write_recording(scratch_path("torn"), -1, rec_attr(false), &torn), "torn at %zu", at);
+	ok(load(scratch_path("torn"), 1, SAMPLES, 1, &one) == 0 && strstr(one.text, "size 4 below 8") != NULL, "%s", one.text);
+	ok(load(scratch_path("torn"), 2, SAMPLES, 1, &two) == 0, "and by two threads");
 	is_str(two.text, one.text, "the same error");
 	buf_release(&torn);
 }
@@ -131,7 +123,7 @@ static void stops_early(void)
 {
 	struct reader *reader;
 	struct err err = { 0 };
-	if (!ok(reader_open(&reader, in_folder("file"), false, &err), "opened (%s)", err.text))
+	if (!ok(reader_open(&reader, scratch_path("file"), false, &err), "opened (%s)", err.text))
 		return;
 	struct seen seen;
 	seen_init(&seen);
@@ -148,16 +140,11 @@ static void stops_early(void)
 int main(void)
 {
 	struct buf body = { 0 };
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	make_body(&body);
 	same_by_any_number_of_threads(&body);
 	same_error(&body);
 	stops_early();
-	static const char *const names[] = { "file", "packed", "stream", "torn" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		unlink(in_folder(names[i]));
-	rmdir(folder);
 	buf_release(&body);
 	return tap_done();
 }

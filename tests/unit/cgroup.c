@@ -1,7 +1,6 @@
 // Cgroups: other hosts' mountinfo, a cgroup of our own from birth to removal, a target's own, containers' IDs.
 #include "record/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,26 +9,14 @@
 #include <unistd.h>
 
 #include "proc/procfs.h"
-#include "tests/tap.h"
-
-static char folder[] = "/tmp/perfsample-cgroup-XXXXXX";
-
-static size_t open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-	while (readdir(dir) != NULL)
-		count++;
-	closedir(dir);
-	return count;
-}
+#include "tests/scratch.h"
 
 static const char *file_of(const char *name, const char *text)
 {
 	static char path[2][128];
 	static int next;
 	char *p = path[next++ % 2];
-	snprintf(p, sizeof(path[0]), "%s/%s", folder, name);
+	snprintf(p, sizeof(path[0]), "%s/%s", scratch, name);
 	FILE *f = fopen(p, "w");
 	fputs(text, f);
 	fclose(f);
@@ -233,14 +220,13 @@ static void refusals(void)
 	struct err err = { 0 };
 
 	ok(!cgroup_open(&cgroup, "/no/such/group", &err) && err.status == STATUS_HOST && strstr(err.text, "/no/such/group") != NULL, "%s", err.text);
-	ok(!cgroup_open(&cgroup, folder, &err) && strstr(err.text, "not a cgroup") != NULL, "%s", err.text);
+	ok(!cgroup_open(&cgroup, scratch, &err) && strstr(err.text, "not a cgroup") != NULL, "%s", err.text);
 	ok(!cgroup_open(&cgroup, "/etc/passwd", &err), "%s", err.text);
 }
 
 int main(void)
 {
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	size_t before = open_fds();
 	other_hosts();
 	containers();
@@ -248,9 +234,5 @@ int main(void)
 	leftovers();
 	refusals();
 	is_u64(open_fds(), before, "no descriptor is left open");
-	char command[128];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	if (system(command) != 0)
-		return 1;
 	return tap_done();
 }

@@ -1,7 +1,6 @@
 // The held child: exec, statuses, streams, signals, a recorder that dies, descriptors that do not leak.
 #include "record/child.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,21 +13,9 @@
 
 #include "proc/procfs.h"
 #include "tests/deny_syscall.h"
-#include "tests/tap.h"
+#include "tests/scratch.h"
 
 #define ARGV(...) ((char *const *)(const char *const[]){ __VA_ARGS__, NULL })
-
-static char folder[] = "/tmp/perfsample-child-XXXXXX";
-
-static size_t open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-	while (readdir(dir) != NULL)
-		count++;
-	closedir(dir);
-	return count;
-}
 
 static bool wait_for(struct child *child)
 {
@@ -61,9 +48,9 @@ static void statuses(void)
 	ok(run(ARGV("no-such-program-anywhere"), false, 0, &err) == -1 && err.status == STATUS_NOT_FOUND, "a name not in PATH: %s", err.text);
 	ok(run(ARGV("/etc/hostname/x"), false, 0, &err) == -1 && err.status == STATUS_NOT_FOUND, "a path through a file: %s", err.text);
 	ok(run(ARGV("/etc/passwd"), false, 0, &err) == -1 && err.status == STATUS_CANNOT_RUN, "not executable: %s", err.text);
-	ok(run(ARGV(folder), false, 0, &err) == -1 && err.status == STATUS_CANNOT_RUN, "a folder: %s", err.text);
+	ok(run(ARGV(scratch), false, 0, &err) == -1 && err.status == STATUS_CANNOT_RUN, "a folder: %s", err.text);
 	char script[128];
-	snprintf(script, sizeof(script), "%s/script", folder);
+	snprintf(script, sizeof(script), "%s/script", scratch);
 	FILE *f = fopen(script, "w");
 	fputs("#!/no/such/interpreter\n", f);
 	fclose(f);
@@ -77,7 +64,7 @@ static void held(void)
 	struct err err = { 0 };
 	char mark[128];
 
-	snprintf(mark, sizeof(mark), "%s/mark", folder);
+	snprintf(mark, sizeof(mark), "%s/mark", scratch);
 	bool started = child_start(&child, ARGV("touch", mark), NULL, false, 0, &err);
 	ok(started && child.pid > 0, "a child is started");
 	nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
@@ -114,7 +101,7 @@ static void recorder_dies(void)
 	int report[2];
 	char mark[128];
 
-	snprintf(mark, sizeof(mark), "%s/orphan", folder);
+	snprintf(mark, sizeof(mark), "%s/orphan", scratch);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); // the grandchild comes to us, so that its end is seen
 	if (pipe(report) != 0)
 		return;
@@ -147,7 +134,7 @@ static void what_it_inherits(void)
 	char command[512], line[256] = "";
 	char out[128];
 
-	snprintf(out, sizeof(out), "%s/out", folder);
+	snprintf(out, sizeof(out), "%s/out", scratch);
 	// Ignored SIGPIPE and a blocked SIGTERM are ours, an ignored SIGHUP is nohup's.
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
@@ -276,8 +263,7 @@ static void without(const char *what, int number, int error)
 
 int main(void)
 {
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	size_t before = open_fds();
 	statuses();
 	held();
@@ -289,9 +275,5 @@ int main(void)
 	without("clone3 (EPERM)", SYS_clone3, EPERM);
 	without("pidfd_open", SYS_pidfd_open, ENOSYS);
 	is_u64(open_fds(), before, "no descriptor is left open");
-	char command[128];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	if (system(command) != 0)
-		return 1;
 	return tap_done();
 }

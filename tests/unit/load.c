@@ -12,19 +12,8 @@
 #include "base/mem.h"
 #include "report/missing.h"
 #include "tests/recording.h"
-#include "tests/tap.h"
+#include "tests/scratch.h"
 #include "unwind/unwind.h"
-
-static char folder[] = "/tmp/perfsample-load-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[8][512];
-	static int turn;
-	turn = (turn + 1) % 8;
-	snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
-	return path[turn];
-}
 
 static struct load_options options_for(const char *path)
 {
@@ -113,11 +102,11 @@ static void reopened(void)
 			rec_read(&body, UINT32_MAX, UINT32_MAX, cpu, ids[2 * stretch + cpu], time_ns += 1000, 0, 1, stretch == 2 && cpu == 1 ? 3 * REC_PERIOD_NS
 			         : 6 * periods[stretch] + periods[stretch] / 4, stretch == 1 && cpu == 0);
 	}
-	bool good = writer_open(&writer, in_folder("reopened"), -1, &err) && writer_begin(writer, events, 2, &info, &err) &&
+	bool good = writer_open(&writer, scratch_path("reopened"), -1, &err) && writer_begin(writer, events, 2, &info, &err) &&
 		writer_records(writer, body.data, body.size, &err) && writer_finish(writer, &info, NULL, 0, NULL, &err);
 	writer_free(writer);
 	buf_release(&body);
-	struct load_options options = options_for(in_folder("reopened"));
+	struct load_options options = options_for(scratch_path("reopened"));
 	struct profile p;
 	ok(good && load_profile(&p, &options, &err), "reopened events are loaded (%s)", err.text);
 	const struct profile_event *e = &p.events.data[0];
@@ -138,8 +127,8 @@ static void our_own(void)
 {
 	struct err err = { 0 };
 	struct profile p;
-	ok(rec_write(in_folder("ours"), -1, true, &err), "a recording is made");
-	struct load_options options = options_for(in_folder("ours"));
+	ok(rec_write(scratch_path("ours"), -1, true, &err), "a recording is made");
+	struct load_options options = options_for(scratch_path("ours"));
 	ok(load_profile(&p, &options, &err), "and loaded (%s)", err.text);
 	check_samples(&p);
 	check_accounting(&p);
@@ -163,17 +152,17 @@ static void our_own(void)
 	is_str(stack_text(&p, samples_get(&p.samples, 0, &(struct profile_sample){ 0 }), true), "[unknown];[unknown];[unknown]", "addresses alone");
 	profile_release(&p);
 
-	int fd = open(in_folder("stream"), O_CREAT | O_WRONLY, 0600);
+	int fd = open(scratch_path("stream"), O_CREAT | O_WRONLY, 0600);
 	ok(rec_write("-", fd, true, &err), "a stream is made");
 	close(fd);
-	options = options_for(in_folder("stream"));
+	options = options_for(scratch_path("stream"));
 	ok(load_profile(&p, &options, &err), "and loaded (%s)", err.text);
 	check_samples(&p);
 	check_accounting(&p);
 	profile_release(&p);
 
-	ok(rec_write(in_folder("killed"), -1, false, &err), "a killed recorder's file");
-	options = options_for(in_folder("killed"));
+	ok(rec_write(scratch_path("killed"), -1, false, &err), "a killed recorder's file");
+	options = options_for(scratch_path("killed"));
 	ok(load_profile(&p, &options, &err), "is loaded (%s)", err.text);
 	check_samples(&p);
 	check_accounting(&p);
@@ -212,8 +201,8 @@ static void order_of_time(void)
 	rec_round(&body);
 	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 1, 1500, false, chain, 2, NULL, NULL, 0 }); // too late for its round
 	rec_round(&body);
-	write_file(in_folder("order"), rec_attr(false), &body);
-	struct load_options options = options_for(in_folder("order"));
+	write_file(scratch_path("order"), rec_attr(false), &body);
+	struct load_options options = options_for(scratch_path("order"));
 	struct err err = { 0 };
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 3, "records out of order (%s)", err.text);
@@ -269,8 +258,8 @@ static __attribute__((noinline)) void chains_of_others(void)
 	rec_mmap2(&body, REC_PID, 0x400000, 0x10000, 0, "/opt/app/app", 1001);
 	rec_mmap2(&body, REC_PID, base, 0x400000, 0, libc, 1001);
 	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 3000, false, chain, 6, NULL, NULL, 0 });
-	write_file(in_folder("signal"), rec_attr(false), &body);
-	struct load_options options = options_for(in_folder("signal"));
+	write_file(scratch_path("signal"), rec_attr(false), &body);
+	struct load_options options = options_for(scratch_path("signal"));
 	struct err err = { 0 };
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 1, "a call chain without a note (%s)", err.text);
@@ -302,9 +291,9 @@ static void gaps(void)
 	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 3000, true, chain, 8, &note, frames, 4 });
 	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 4000, false, chain + 2, 6, NULL, NULL, 0 });
 	rec_sample(&body, &(struct rec_sample){ REC_PID, REC_PID, 0, 5000, false, chain + 2, 4, NULL, NULL, 0 }); // nothing behind the mark
-	write_file(in_folder("gap"), rec_attr(false), &body);
+	write_file(scratch_path("gap"), rec_attr(false), &body);
 	buf_release(&body);
-	struct load_options options = options_for(in_folder("gap"));
+	struct load_options options = options_for(scratch_path("gap"));
 	struct err err = { 0 };
 	struct profile p;
 	if (!ok(load_profile(&p, &options, &err) && p.samples.count == 3, "chains with a gap (%s)", err.text))
@@ -356,8 +345,8 @@ static void not_accounted(void)
 	rec_trailer(&body, REC_PID, REC_PID, 7000, 1, REC_IDS[1]);
 	rec_end(&body, at);
 	rec_sample(&body, &(struct rec_sample){ 0, 0, 1, 8000, true, chain, 2, NULL, NULL, 0 });
-	write_file(in_folder("lost"), rec_attr(false), &body);
-	struct load_options options = options_for(in_folder("lost"));
+	write_file(scratch_path("lost"), rec_attr(false), &body);
+	struct load_options options = options_for(scratch_path("lost"));
 	struct err err = { 0 };
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 2, "a recording without readings (%s)", err.text);
@@ -482,9 +471,9 @@ static void raw_stacks(const struct shot *shots)
 	add_own_maps(&body);
 	for (uint32_t i = 0; i < 9000; i++)
 		raw_sample(&body, &shots[i * 7 % SHOTS], mask, 2000 + i, REC_PID + i % 3);
-	write_file(in_folder("raw"), attr, &body);
+	write_file(scratch_path("raw"), attr, &body);
 	buf_release(&body);
-	struct load_options options = options_for(in_folder("raw"));
+	struct load_options options = options_for(scratch_path("raw"));
 	struct err err = { 0 };
 	struct profile p, q;
 	options.jobs = 1;
@@ -551,7 +540,7 @@ static void compare_with_perfparser(const char *name, const char *binary, const 
 		return;
 	}
 	snprintf(from, sizeof(from), "%s", file);
-	snprintf(to, sizeof(to), "%s%s", in_folder("symfs"), where);
+	snprintf(to, sizeof(to), "%s%s", scratch_path("symfs"), where);
 	make_folders(to);
 	unpack(from, to);
 	snprintf(relative, sizeof(relative), "corpus/perfdata/%s.data", name);
@@ -560,18 +549,18 @@ static void compare_with_perfparser(const char *name, const char *binary, const 
 		strcat(relative, ".gz");
 		file = corpus_file(relative);
 	}
-	unpack(file, in_folder("kdab.data"));
+	unpack(file, scratch_path("kdab.data"));
 	snprintf(relative, sizeof(relative), "corpus/perfdata/%s.data.expected-stacks.txt.gz", name);
-	unpack(corpus_file(relative), in_folder("kdab.txt"));
-	snprintf(stacks, sizeof(stacks), "%s", in_folder("symfs"));
-	struct load_options options = options_for(in_folder("kdab.data"));
+	unpack(corpus_file(relative), scratch_path("kdab.txt"));
+	snprintf(stacks, sizeof(stacks), "%s", scratch_path("symfs"));
+	struct load_options options = options_for(scratch_path("kdab.data"));
 	options.symfs = stacks;
 	struct err err = { 0 };
 	struct profile p;
 	if (!ok(load_profile(&p, &options, &err), "%s is loaded (%s)", name, err.text))
 		return;
 	// In their text a frame is two lines; the second holds its function, if known, behind the last tab.
-	FILE *f = fopen(in_folder("kdab.txt"), "r");
+	FILE *f = fopen(scratch_path("kdab.txt"), "r");
 	char line[8192];
 	size_t sample = SIZE_MAX, compared = 0, same = 0;
 	struct stack_step steps[512];
@@ -641,8 +630,8 @@ static void corpus_comms(void)
 			snprintf(path, sizeof(path), "%s/%s", base, found[i]->d_name);
 			if (access(path, F_OK) != 0)
 				strcat(path, ".gz");
-			unpack(path, in_folder("other"));
-			struct load_options options = options_for(in_folder("other"));
+			unpack(path, scratch_path("other"));
+			struct load_options options = options_for(scratch_path("other"));
 			struct err err = { 0 };
 			struct profile p;
 			json_t *doc = json_load_file(expected, 0, NULL), *comms = json_object_get(doc, "samples_by_comm"), *count;
@@ -681,16 +670,12 @@ static __attribute__((noinline)) void test_all(const struct shot *shots)
 	snprintf(where, sizeof(where), "%s/fork_static_gcc/fork", kdab);
 	compare_with_perfparser("kdab-fork_static_gcc-zstd", "fork.gz", where);
 	corpus_comms();
-	char command[256];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	ok(system(command) == 0, "cleaned up");
 }
 
 int main(void)
 {
 	struct shot *shots = mem_zero(SHOTS, sizeof(*shots));
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 #if defined(__x86_64__)
 	shoot_all(shots);
 #endif

@@ -5,18 +5,10 @@
 
 #include "perfdata/reader.h"
 #include "tests/loaded.h"
+#include "tests/scratch.h"
 
 enum { SAMPLES = 3000, SMALL = 8192, LARGE = 65000, DEPTH_MOST = 40, NODES_LEAST = SAMPLES * DEPTH_MOST / 4, RBP = 6, RSP = 7, RIP = 8 };
 static const uint64_t STACK = 0x7ffd00000000, CODE = 0x7f0000000000;
-
-static char folder[] = "/tmp/perfsample-mapped-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[256];
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
 
 static struct perf_event_attr raw_attr(void)
 {
@@ -85,13 +77,13 @@ static void *feed(void *context)
 static void same_as_a_stream(const struct buf *body)
 {
 	struct err err;
-	int fd = open(in_folder("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	int fd = open(scratch_path("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	ok(fd >= 0 && write_recording("-", fd, raw_attr(), body), "as a stream");
 	close(fd);
-	uint64_t wanted = load_fed(feed, in_folder("stream"), 1, SAMPLES, NODES_LEAST, &err);
+	uint64_t wanted = load_fed(feed, scratch_path("stream"), 1, SAMPLES, NODES_LEAST, &err);
 	ok(wanted != 0, "read out of a pipe (%s)", err.text);
 	for (unsigned jobs = 1; jobs <= 3; jobs++)
-		is_u64(load(in_folder("file"), jobs, SAMPLES, NODES_LEAST, &err), wanted, "the same mapped, by %u (%s)", jobs, err.text);
+		is_u64(load(scratch_path("file"), jobs, SAMPLES, NODES_LEAST, &err), wanted, "the same mapped, by %u (%s)", jobs, err.text);
 }
 
 static size_t resident_file_kib(void)
@@ -117,7 +109,7 @@ static size_t read_all(size_t lag, size_t *count)
 	struct err err = { 0 };
 	size_t event, before = resident_file_kib(), most = before, held = 0, sum = 0;
 	uint64_t offset;
-	if (!ok(reader_open(&reader, in_folder("file"), false, &err) && reader_is_mapped(reader), "it is mapped (%s)", err.text))
+	if (!ok(reader_open(&reader, scratch_path("file"), false, &err) && reader_is_mapped(reader), "it is mapped (%s)", err.text))
 		return 0;
 	while (reader_next(reader, &record, &event, &offset, &err) == READER_RECORD) {
 		if (record.type != PERF_RECORD_SAMPLE || !reader_keeps(reader, record.header))
@@ -160,8 +152,8 @@ static void torn(const struct buf *body)
 		memcpy(&header, body->data + at, sizeof(header));
 	header.size = 4;
 	memcpy(copy.data + at, &header, sizeof(header));
-	ok(write_recording(in_folder("torn"), -1, raw_attr(), &copy), "torn at %zu", at);
-	ok(load(in_folder("torn"), 1, SAMPLES, NODES_LEAST, &err) == 0 && strstr(err.text, "size 4 below 8") != NULL, "%s", err.text);
+	ok(write_recording(scratch_path("torn"), -1, raw_attr(), &copy), "torn at %zu", at);
+	ok(load(scratch_path("torn"), 1, SAMPLES, NODES_LEAST, &err) == 0 && strstr(err.text, "size 4 below 8") != NULL, "%s", err.text);
 	buf_release(&copy);
 }
 
@@ -174,11 +166,11 @@ static void cut_short_meanwhile(const struct buf *body)
 	size_t event, count = 0;
 	uint64_t offset;
 	enum reader_next next = READER_ERROR;
-	ok(write_recording(in_folder("cut"), -1, raw_attr(), body), "one to be cut");
-	if (!ok(reader_open(&reader, in_folder("cut"), false, &err), "opened (%s)", err.text))
+	ok(write_recording(scratch_path("cut"), -1, raw_attr(), body), "one to be cut");
+	if (!ok(reader_open(&reader, scratch_path("cut"), false, &err), "opened (%s)", err.text))
 		return;
 	for (; (next = reader_next(reader, &record, &event, &offset, &err)) == READER_RECORD; count++)
-		if (count == 1000 && truncate(in_folder("cut"), (off_t)offset + 1000000) != 0)
+		if (count == 1000 && truncate(scratch_path("cut"), (off_t)offset + 1000000) != 0)
 			break;
 	ok(next == READER_ERROR && count > 1000 && count < 1200, "%zu records, then: %s", count, err.text);
 	reader_free(reader);
@@ -187,18 +179,13 @@ static void cut_short_meanwhile(const struct buf *body)
 int main(void)
 {
 	struct buf body = { 0 };
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	make_body(&body);
-	ok(write_recording(in_folder("file"), -1, raw_attr(), &body), "a recording of %zu bytes", body.size);
+	ok(write_recording(scratch_path("file"), -1, raw_attr(), &body), "a recording of %zu bytes", body.size);
 	same_as_a_stream(&body);
 	memory_is_bounded(body.size);
 	torn(&body);
 	cut_short_meanwhile(&body);
-	static const char *const names[] = { "file", "stream", "torn", "cut" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		unlink(in_folder(names[i]));
-	rmdir(folder);
 	buf_release(&body);
 	return tap_done();
 }

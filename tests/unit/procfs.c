@@ -1,7 +1,6 @@
 // /proc: lists, parsing of what other hosts and hostile names may put there, synthesized records, races.
 #include "proc/procfs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -15,26 +14,14 @@
 
 #include "perf/record.h"
 #include "proc/procfs_read.h"
-#include "tests/tap.h"
-
-static char folder[] = "/tmp/perfsample-procfs-XXXXXX";
-
-static size_t open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-	while (readdir(dir) != NULL)
-		count++;
-	closedir(dir);
-	return count;
-}
+#include "tests/scratch.h"
 
 static const char *file_of(const char *name, const char *text, size_t size)
 {
 	static char path[4][128];
 	static unsigned next;
 	char *p = path[next++ % 4];
-	snprintf(p, sizeof(path[0]), "%s/%s", folder, name);
+	snprintf(p, sizeof(path[0]), "%s/%s", scratch, name);
 	FILE *f = fopen(p, "w");
 	fwrite(text, 1, size, f);
 	fclose(f);
@@ -331,7 +318,7 @@ static void records_of_ourselves(int32_t worker)
 	char odd[256], gone[300];
 
 	// A mapped file with blanks and a newline in its name, deleted afterwards.
-	snprintf(odd, sizeof(odd), "%s/li\nb  x.so", folder);
+	snprintf(odd, sizeof(odd), "%s/li\nb  x.so", scratch);
 	snprintf(gone, sizeof(gone), "%s (deleted)", odd);
 	int fd = open(odd, O_RDWR | O_CREAT, 0755);
 	void *mapped = ftruncate(fd, 8192) == 0 ? mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 4096) : MAP_FAILED;
@@ -556,8 +543,7 @@ int main(void)
 	volatile pid_t worker = 0;
 	pthread_t thread;
 
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	pthread_create(&thread, NULL, idle, (void *)&worker);
 	while (worker == 0)
 		sched_yield();
@@ -572,9 +558,5 @@ int main(void)
 	records_of_a_storm();
 	kernels();
 	is_u64(open_fds(), before, "no descriptor is left open");
-	char command[128];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	if (system(command) != 0)
-		return 1;
 	return tap_done();
 }

@@ -1,5 +1,4 @@
 // Opening what a process has mapped: every way there is, the wrong file refused, deleted files from memory, the vdso.
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,19 +16,7 @@
 #include "proc/procfs.h"
 #include "proc/procfs_memory.h"
 #include "proc/procfs_read.h"
-#include "tests/tap.h"
-
-static char folder[] = "/tmp/perfsample-image-XXXXXX";
-
-static size_t open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-	while (readdir(dir) != NULL)
-		count++;
-	closedir(dir);
-	return count;
-}
+#include "tests/scratch.h"
 
 struct seen { uint64_t start, end, pgoff; struct dso dso; char path[512]; bool found; };
 
@@ -157,8 +144,8 @@ static void replaced(void)
 	char program[256], library[256], other[300];
 	struct stat st;
 
-	snprintf(program, sizeof(program), "%s/sleep", folder);
-	snprintf(library, sizeof(library), "%s/libtest.so", folder);
+	snprintf(program, sizeof(program), "%s/sleep", scratch);
+	snprintf(library, sizeof(library), "%s/libtest.so", scratch);
 	if (!copy_file("/bin/sleep", program) || !copy_file(some_library(), library)) {
 		skip("cp failed", "a replaced library");
 		return;
@@ -236,7 +223,7 @@ static void ended(void)
 	struct image *image = NULL;
 	char program[256];
 
-	snprintf(program, sizeof(program), "%s/sleep", folder);
+	snprintf(program, sizeof(program), "%s/sleep", scratch);
 	copy_file("/bin/sleep", program);
 	pid_t pid = start(program, NULL);
 	struct seen exe = *mapping_of(pid, program);
@@ -317,7 +304,7 @@ static void hostile_memory(void)
 		{ "an offset and size that overflow together", UINT64_MAX - 100, 0x1000, 4096, 4096 },
 	};
 
-	snprintf(path, sizeof(path), "%s/hostile", folder);
+	snprintf(path, sizeof(path), "%s/hostile", scratch);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		memset(page, 0, sizeof(page));
 		memcpy(e->e_ident, ELFMAG, SELFMAG);
@@ -356,7 +343,7 @@ static void overlay(void)
 	char base[128], path[256], options[700];
 	struct stat st;
 
-	snprintf(base, sizeof(base), "%s/overlay", folder);
+	snprintf(base, sizeof(base), "%s/overlay", scratch);
 	mkdir(base, 0755);
 	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", base, "tmpfs", 0, NULL) != 0) {
 		skip("needs root and mount namespaces", "a program on overlayfs");
@@ -402,8 +389,7 @@ static void overlay(void)
 
 int main(void)
 {
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	size_t before = open_fds();
 	ordinary();
 	replaced();
@@ -412,9 +398,5 @@ int main(void)
 	hostile_memory();
 	overlay();
 	is_u64(open_fds(), before, "no descriptor is left open");
-	char command[128];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	if (system(command) != 0)
-		return 1;
 	return tap_done();
 }

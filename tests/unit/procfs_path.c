@@ -1,7 +1,6 @@
 // Untrusted paths: the kernel's openat2 and our own walk give the same answer, never leave the root, never open what is no regular file.
 #include "proc/procfs_path.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,24 +17,12 @@
 
 #include "proc/procfs.h"
 #include "tests/deny_syscall.h"
-#include "tests/tap.h"
-
-static char folder[] = "/tmp/perfsample-path-XXXXXX";
-
-static size_t open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-	while (readdir(dir) != NULL)
-		count++;
-	closedir(dir);
-	return count;
-}
+#include "tests/scratch.h"
 
 static void put(const char *name, const char *text)
 {
 	char path[512];
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
 	FILE *f = fopen(path, "w");
 	if (f == NULL)
 		return;
@@ -46,14 +33,14 @@ static void put(const char *name, const char *text)
 static void folder_of(const char *name)
 {
 	char path[512];
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
 	mkdir(path, 0755);
 }
 
 static void link_of(const char *name, const char *target)
 {
 	char path[512];
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
 	if (symlink(target, path) != 0)
 		diag("symlink %s failed", name);
 }
@@ -120,9 +107,9 @@ static void build_tree(void)
 		snprintf(target, sizeof(target), "chain%d", i - 1);
 		link_of(name, target);
 	}
-	snprintf(fifo, sizeof(fifo), "%s/root/fifo", folder);
+	snprintf(fifo, sizeof(fifo), "%s/root/fifo", scratch);
 	mkfifo(fifo, 0600);
-	snprintf(sock, sizeof(sock), "%s/root/sock", folder);
+	snprintf(sock, sizeof(sock), "%s/root/sock", scratch);
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%.100s", sock);
 	int s = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -145,7 +132,7 @@ static void both_ways(void)
 	};
 	char path[512], by_kernel[64], by_walk[64];
 
-	snprintf(path, sizeof(path), "%s/root", folder);
+	snprintf(path, sizeof(path), "%s/root", scratch);
 	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	bool kernel = have_openat2();
 	for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
@@ -194,7 +181,7 @@ static void never_blocks(void)
 {
 	char path[512];
 
-	snprintf(path, sizeof(path), "%s/root", folder);
+	snprintf(path, sizeof(path), "%s/root", scratch);
 	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	alarm(5);
 	int fd = procfs_open_below(root, "/fifo");
@@ -251,7 +238,7 @@ static void maps(void)
 	if (truncate(path, (256ll << 20) + 1) == 0)
 		ok(read_map(pid, &err) == NULL && strstr(err.text, "256 MiB") != NULL, "too large: %s", err.text);
 	unlink(path);
-	snprintf(other, sizeof(other), "%s/outside", folder);
+	snprintf(other, sizeof(other), "%s/outside", scratch);
 	ok(symlink(other, path) == 0 && read_map(pid, &err) == NULL && strstr(err.text, "not a regular file") != NULL, "a link: %s", err.text);
 	unlink(path);
 	ok(mkfifo(path, 0600) == 0 && read_map(pid, &err) == NULL && strstr(err.text, "not a regular file") != NULL, "a FIFO: %s", err.text);
@@ -272,7 +259,7 @@ static void map_of_a_container(void)
 		skip("needs root", "the map of a process in a container");
 		return;
 	}
-	snprintf(root, sizeof(root), "%s/root", folder);
+	snprintf(root, sizeof(root), "%s/root", scratch);
 	put("root/tmp/perf-1.map", "2000 20 contained");
 	pid_t outer = fork();
 	if (outer == 0) {
@@ -323,11 +310,11 @@ static void moved_meanwhile(void)
 	char root[512], inside[600], outside[600], text[64];
 	unsigned seen_outside = 0, seen = 0;
 
-	snprintf(root, sizeof(root), "%s/root", folder);
+	snprintf(root, sizeof(root), "%s/root", scratch);
 	folder_of("root/m");
 	folder_of("root/m/n");
-	snprintf(inside, sizeof(inside), "%s/root/m/n", folder);
-	snprintf(outside, sizeof(outside), "%s/n", folder);
+	snprintf(inside, sizeof(inside), "%s/root/m/n", scratch);
+	snprintf(outside, sizeof(outside), "%s/n", scratch);
 	pid_t mover = fork();
 	if (mover == 0)
 		for (;;) {
@@ -352,7 +339,7 @@ static void without_openat2(int error)
 	char root[512];
 	int status = 0;
 
-	snprintf(root, sizeof(root), "%s/root", folder);
+	snprintf(root, sizeof(root), "%s/root", scratch);
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -375,8 +362,7 @@ static void without_openat2(int error)
 
 int main(void)
 {
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	size_t before = open_fds();
 	build_tree();
 	both_ways();
@@ -387,9 +373,5 @@ int main(void)
 	without_openat2(ENOSYS);
 	without_openat2(EPERM);
 	is_u64(open_fds(), before, "no descriptor is left open");
-	char command[128];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	if (system(command) != 0)
-		return 1;
 	return tap_done();
 }

@@ -9,22 +9,11 @@
 
 #include "perfdata/format.h"
 #include "tests/recording.h"
-#include "tests/tap.h"
-
-static char folder[] = "/tmp/perfsample-reader-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[8][512];
-	static int turn;
-	turn = (turn + 1) % 8;
-	snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
-	return path[turn];
-}
+#include "tests/scratch.h"
 
 static void put(const char *name, const void *bytes, size_t size)
 {
-	FILE *f = fopen(in_folder(name), "wb");
+	FILE *f = fopen(scratch_path("%s", name), "wb");
 	if (f == NULL || fwrite(bytes, 1, size, f) != size || fclose(f) != 0)
 		exit(1);
 }
@@ -121,38 +110,38 @@ static void look_at_finished(struct reader *reader)
 static struct outcome round_trip(void)
 {
 	struct err err = { 0 };
-	ok(rec_write(in_folder("file"), -1, true, &err), "a file is written");
-	struct outcome file = read_all(in_folder("file"), false, look_at_finished);
+	ok(rec_write(scratch_path("file"), -1, true, &err), "a file is written");
+	struct outcome file = read_all(scratch_path("file"), false, look_at_finished);
 	ok(file.opened && !file.failed && !file.caveats.cut_off && file.samples == 3, "and read whole (%s)", file.text);
 	ok(file.by_type[PERF_RECORD_MMAP] == 1 && file.by_type[PERF_RECORD_MMAP2] == 1 && file.by_type[PERF_RECORD_COMM] == 2 &&
 	   file.by_type[PERF_RECORD_FORK] == 2 && file.by_type[PERF_RECORD_EXIT] == 1 && file.by_type[PERF_RECORD_READ] == 4 &&
 	   file.by_type[RECORD_USER_FINISHED_ROUND] == 2, "every record");
 
-	int fd = open(in_folder("stream"), O_CREAT | O_WRONLY, 0600);
+	int fd = open(scratch_path("stream"), O_CREAT | O_WRONLY, 0600);
 	ok(rec_write("-", fd, true, &err), "a stream is written");
 	close(fd);
-	struct outcome stream = read_all(in_folder("stream"), false, look_at_file);
+	struct outcome stream = read_all(scratch_path("stream"), false, look_at_file);
 	ok(stream.opened && !stream.failed && !stream.caveats.cut_off && same_contents(&file, &stream), "and reads the same (%s)", stream.text);
 
-	ok(rec_write(in_folder("killed"), -1, false, &err), "a recording that is not finished");
-	struct outcome killed = read_all(in_folder("killed"), false, NULL);
+	ok(rec_write(scratch_path("killed"), -1, false, &err), "a recording that is not finished");
+	struct outcome killed = read_all(scratch_path("killed"), false, NULL);
 	ok(killed.opened && !killed.failed && killed.caveats.cut_off && same_contents(&file, &killed), "reads the same, and is said to be cut off (%s)", killed.text);
 
 	// Records behind the last checkpoint.
-	struct buf bytes = slurp(in_folder("killed"));
+	struct buf bytes = slurp(scratch_path("killed"));
 	struct perfdata_header header;
 	memcpy(&header, bytes.data, sizeof(header));
 	header.data.size = 0;
 	memcpy(bytes.data, &header, sizeof(header));
 	put("size0", bytes.data, bytes.size);
-	struct outcome zero = read_all(in_folder("size0"), false, NULL);
+	struct outcome zero = read_all(scratch_path("size0"), false, NULL);
 	ok(zero.opened && !zero.failed && zero.caveats.cut_off && same_contents(&file, &zero), "data size 0: to the end of the file");
 	struct perf_event_header first;
 	memcpy(&first, bytes.data + header.data.offset, sizeof(first));
 	header.data.size = first.size;
 	memcpy(bytes.data, &header, sizeof(header));
 	put("behind", bytes.data, bytes.size - 5);
-	struct outcome behind = read_all(in_folder("behind"), false, NULL);
+	struct outcome behind = read_all(scratch_path("behind"), false, NULL);
 	ok(behind.opened && !behind.failed && behind.caveats.cut_off && behind.samples == 3, "records behind the last checkpoint are read, half ones not");
 	buf_release(&bytes);
 	return file;
@@ -162,7 +151,7 @@ static struct outcome round_trip(void)
 static void through_a_pipe(const struct outcome *file)
 {
 	char command[1024];
-	snprintf(command, sizeof(command), "cat %s", in_folder("file"));
+	snprintf(command, sizeof(command), "cat %s", scratch_path("file"));
 	FILE *f = popen(command, "r");
 	int saved = dup(0);
 	dup2(fileno(f), 0);
@@ -176,11 +165,11 @@ static void through_a_pipe(const struct outcome *file)
 // A file or stream that only ends early, at every byte.
 static void cut_at_every_byte(const char *name, size_t data_at, const struct outcome *whole)
 {
-	struct buf bytes = slurp(in_folder(name));
+	struct buf bytes = slurp(scratch_path("%s", name));
 	size_t wrong = 0, last_records = 0;
 	for (size_t size = data_at; size < bytes.size; size++) {
 		put("cut", bytes.data, size);
-		struct outcome cut = read_all(in_folder("cut"), false, NULL);
+		struct outcome cut = read_all(scratch_path("cut"), false, NULL);
 		// A stream has no end but its end: cut between two records it is whole for all that anyone can tell.
 		bool good = cut.opened && !cut.failed && cut.records >= last_records && cut.records <= whole->records &&
 		            (cut.caveats.cut_off || (strcmp(name, "stream") == 0 && cut.records > last_records) || size == data_at);
@@ -195,7 +184,7 @@ static void cut_at_every_byte(const char *name, size_t data_at, const struct out
 	size_t sizes[] = { 0, 1, 8, 15, 16, 20, 71, 72, 103, 104, 105, 1000, data_at - 1 };
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && strcmp(name, "stream") != 0; i++) {
 		put("cut", bytes.data, sizes[i]);
-		struct outcome cut = read_all(in_folder("cut"), false, NULL);
+		struct outcome cut = read_all(scratch_path("cut"), false, NULL);
 		if (cut.opened || cut.status != STATUS_INPUT || strstr(cut.text, "cut") == NULL)
 			wrong++, diag("cut at %zu: %d %s", sizes[i], cut.status, cut.text);
 	}
@@ -261,7 +250,7 @@ static void swap_record(uint8_t *at, size_t size, uint32_t type)
 // The recording as a host of the other byte order would have written it, without features.
 static void other_byte_order(const struct outcome *file)
 {
-	struct buf bytes = slurp(in_folder("killed"));
+	struct buf bytes = slurp(scratch_path("killed"));
 	uint8_t *data = (uint8_t *)bytes.data;
 	struct perfdata_header header;
 	memcpy(&header, data, sizeof(header));
@@ -292,7 +281,7 @@ static void other_byte_order(const struct outcome *file)
 		swap_bytes(data + at, 8);
 	put("swapped", data, bytes.size);
 	buf_release(&bytes);
-	struct outcome swapped = read_all(in_folder("swapped"), false, NULL);
+	struct outcome swapped = read_all(scratch_path("swapped"), false, NULL);
 	ok(swapped.opened && !swapped.failed && same_contents(file, &swapped), "a recording of the other byte order reads the same (%s)", swapped.text);
 }
 
@@ -301,7 +290,7 @@ static void other_byte_order(const struct outcome *file)
 // `piece`: how many compressed bytes a record takes; records inside are cut anywhere.
 static void compressed(const struct outcome *file, uint32_t type, size_t piece)
 {
-	struct buf bytes = slurp(in_folder("killed")), out = { 0 };
+	struct buf bytes = slurp(scratch_path("killed")), out = { 0 };
 	struct perfdata_header header;
 	memcpy(&header, bytes.data, sizeof(header));
 	buf_add(&out, bytes.data, header.data.offset);
@@ -334,14 +323,14 @@ static void compressed(const struct outcome *file, uint32_t type, size_t piece)
 	header.data.size = out.size - header.data.offset;
 	memcpy(out.data, &header, sizeof(header));
 	put("packed", out.data, out.size);
-	struct outcome packed_file = read_all(in_folder("packed"), false, NULL);
+	struct outcome packed_file = read_all(scratch_path("packed"), false, NULL);
 	ok(packed_file.opened && !packed_file.failed && same_contents(file, &packed_file), "records of type %u with %zu bytes each (%s)", type, piece, packed_file.text);
 
 	out.data[header.data.offset + 60] ^= 0x55;
 	put("packed-bad", out.data, out.size);
-	struct outcome bad = read_all(in_folder("packed-bad"), false, NULL);
+	struct outcome bad = read_all(scratch_path("packed-bad"), false, NULL);
 	ok(!bad.failed || (bad.status == STATUS_INPUT && strstr(bad.text, "0x") != NULL && strstr(bad.text, "packed-bad") != NULL), "damaged: %s", bad.text);
-	struct outcome salvaged = read_all(in_folder("packed-bad"), true, NULL);
+	struct outcome salvaged = read_all(scratch_path("packed-bad"), true, NULL);
 	ok(!salvaged.failed, "and salvaged");
 	buf_release(&bytes);
 	buf_release(&out);
@@ -351,7 +340,7 @@ static void compressed(const struct outcome *file, uint32_t type, size_t piece)
 
 static void damaged(const struct outcome *file)
 {
-	struct buf bytes = slurp(in_folder("file"));
+	struct buf bytes = slurp(scratch_path("file"));
 	struct perfdata_header header;
 	memcpy(&header, bytes.data, sizeof(header));
 	size_t at = header.data.offset, third = 0;
@@ -370,12 +359,12 @@ static void damaged(const struct outcome *file)
 		buf_add(&copy, bytes.data, bytes.size);
 		memcpy(copy.data + third + faults[i].offset, &faults[i].value, 2);
 		put("bad", copy.data, copy.size);
-		struct outcome bad = read_all(in_folder("bad"), false, NULL);
+		struct outcome bad = read_all(scratch_path("bad"), false, NULL);
 		char where[32];
 		snprintf(where, sizeof(where), "0x%zx", third);
 		ok(bad.failed && bad.status == STATUS_INPUT && strstr(bad.text, "bad") != NULL && strstr(bad.text, where) != NULL &&
 		   strstr(bad.text, faults[i].says) != NULL, "%s", bad.text);
-		struct outcome salvaged = read_all(in_folder("bad"), true, NULL);
+		struct outcome salvaged = read_all(scratch_path("bad"), true, NULL);
 		ok(!salvaged.failed && salvaged.caveats.skipped_bytes > 0 && salvaged.caveats.first_skipped_at == third && salvaged.samples == file->samples,
 		   "--salvage skips %llu bytes and reads the rest", (unsigned long long)salvaged.caveats.skipped_bytes);
 		buf_release(&copy);
@@ -386,7 +375,7 @@ static void damaged(const struct outcome *file)
 	header.features[3] = 1;
 	memcpy(bytes.data, &header, sizeof(header));
 	put("bad", bytes.data, bytes.size);
-	struct outcome bad = read_all(in_folder("bad"), false, NULL);
+	struct outcome bad = read_all(scratch_path("bad"), false, NULL);
 	ok(bad.failed && bad.status == STATUS_INPUT, "%s", bad.text);
 	buf_release(&bytes);
 }
@@ -394,7 +383,7 @@ static void damaged(const struct outcome *file)
 // MISC_MMAP_BUILD_ID where nobody asked for build IDs (a kernel's mistake) and the fields hold device and inode.
 static void false_build_id(void)
 {
-	struct buf bytes = slurp(in_folder("killed"));
+	struct buf bytes = slurp(scratch_path("killed"));
 	struct perfdata_header header;
 	memcpy(&header, bytes.data, sizeof(header));
 	for (size_t at = header.data.offset; at < header.data.offset + header.data.size;) {
@@ -409,7 +398,7 @@ static void false_build_id(void)
 		at += record.size;
 	}
 	put("false-id", bytes.data, bytes.size);
-	struct outcome out = read_all(in_folder("false-id"), false, NULL);
+	struct outcome out = read_all(scratch_path("false-id"), false, NULL);
 	ok(out.opened && !out.failed && out.by_type[PERF_RECORD_MMAP2] == 1, "a false build ID bit is seen through (%s)", out.text);
 	buf_release(&bytes);
 }
@@ -417,18 +406,18 @@ static void false_build_id(void)
 // A perf.data folder: `data` with the header, data.0 … with records alone. And what only streams and simpleperf have.
 static void folder_and_strangers(const struct outcome *file)
 {
-	struct buf bytes = slurp(in_folder("killed"));
+	struct buf bytes = slurp(scratch_path("killed"));
 	struct perfdata_header header;
 	memcpy(&header, bytes.data, sizeof(header));
-	mkdir(in_folder("dir"), 0700);
+	mkdir(scratch_path("dir"), 0700);
 	put("dir/data.0", bytes.data + header.data.offset, header.data.size);
 	put("dir/data.1", bytes.data + header.data.offset, header.data.size);
 	put("dir/data", bytes.data, bytes.size);
-	struct outcome three = read_all(in_folder("dir"), false, NULL);
+	struct outcome three = read_all(scratch_path("dir"), false, NULL);
 	ok(three.opened && !three.failed && three.samples == 3 * file->samples, "a folder's files are read one after the other (%s)", three.text);
 	buf_release(&bytes);
 
-	struct buf stream = slurp(in_folder("stream")), out = { 0 };
+	struct buf stream = slurp(scratch_path("stream")), out = { 0 };
 	struct perf_event_header tracing = { .type = RECORD_USER_TRACING_DATA, .size = 12 }, aux = { .type = RECORD_USER_AUXTRACE, .size = 48 },
 	                         android = { .type = 32770, .misc = 1, .size = 8 }, // misc is the size's upper half
 	                         later = { .type = 1000, .size = 8 };
@@ -446,7 +435,7 @@ static void folder_and_strangers(const struct outcome *file)
 	buf_add(&out, &later, sizeof(later));
 	buf_add(&out, stream.data + PERFDATA_PIPE_HEADER_BYTES, stream.size - PERFDATA_PIPE_HEADER_BYTES);
 	put("strangers", out.data, out.size);
-	struct outcome strangers = read_all(in_folder("strangers"), false, NULL);
+	struct outcome strangers = read_all(scratch_path("strangers"), false, NULL);
 	ok(strangers.opened && !strangers.failed && strangers.samples == file->samples && strangers.caveats.unknown_records == 1 &&
 	   strangers.caveats.unknown_type == 1000 && !strangers.caveats.cut_off,
 	   "tracing data, AUX data and simpleperf's records are passed over (%s)", strangers.text);
@@ -470,7 +459,7 @@ static void one_of_the_corpus(const char *expected_path)
 	struct buf bytes = slurp(path);
 	put("other", bytes.data, bytes.size);
 	buf_release(&bytes);
-	struct outcome out = read_all(in_folder("other"), false, NULL);
+	struct outcome out = read_all(scratch_path("other"), false, NULL);
 	bool good = out.opened && !out.failed;
 	static const char *const types[] = { "SAMPLE", "MMAP", "MMAP2", "COMM", "EXIT", "FORK", "LOST", "THROTTLE", "FINISHED_ROUND", "LOST_SAMPLES" };
 	static const uint32_t numbers[] = { PERF_RECORD_SAMPLE, PERF_RECORD_MMAP, PERF_RECORD_MMAP2, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK,
@@ -528,16 +517,15 @@ static void corpus(void)
 
 int main(void)
 {
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	struct outcome file = round_trip();
 	through_a_pipe(&file);
-	struct buf bytes = slurp(in_folder("file"));
+	struct buf bytes = slurp(scratch_path("file"));
 	struct perfdata_header header;
 	memcpy(&header, bytes.data, sizeof(header));
 	buf_release(&bytes);
 	cut_at_every_byte("file", header.data.offset, &file);
-	struct outcome stream = read_all(in_folder("stream"), false, NULL);
+	struct outcome stream = read_all(scratch_path("stream"), false, NULL);
 	cut_at_every_byte("stream", PERFDATA_PIPE_HEADER_BYTES, &stream);
 	other_byte_order(&file);
 	for (size_t piece = 7; piece < 3000; piece *= 9) {
@@ -547,11 +535,8 @@ int main(void)
 	damaged(&file);
 	false_build_id();
 	folder_and_strangers(&file);
-	struct outcome absent = read_all(in_folder("absent"), false, NULL);
+	struct outcome absent = read_all(scratch_path("absent"), false, NULL);
 	ok(!absent.opened && absent.status == STATUS_INPUT && strstr(absent.text, "absent") != NULL, "%s", absent.text);
 	corpus();
-	char command[256];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	ok(system(command) == 0, "cleaned up");
 	return tap_done();
 }

@@ -7,18 +7,7 @@
 
 #include "perfdata/format.h"
 #include "tests/recording.h"
-#include "tests/tap.h"
-
-static char folder[] = "/tmp/perfsample-writer-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[16][256];
-	static int turn;
-	turn = (turn + 1) % 16;
-	snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
-	return path[turn];
-}
+#include "tests/scratch.h"
 
 static char *slurp(const char *path, size_t *size)
 {
@@ -37,7 +26,7 @@ static char *slurp(const char *path, size_t *size)
 static void finished_file(void)
 {
 	struct err err = { 0 };
-	const char *path = in_folder("perf.data");
+	const char *path = scratch_path("perf.data");
 	if (!ok(rec_write(path, -1, true, &err), "a recording is written (%s)", err.text))
 		return;
 	struct stat st;
@@ -91,19 +80,19 @@ static void perf_reads(const char *name, const char *how)
 		skip("perf is not installed", "perf reads %s", how);
 		return;
 	}
-	snprintf(command, sizeof(command), "perf script -i %s -F comm,event,ip,sym 2>%s", in_folder(name), in_folder("stderr"));
+	snprintf(command, sizeof(command), "perf script -i %s -F comm,event,ip,sym 2>%s", scratch_path("%s", name), scratch_path("stderr"));
 	is_u64((unsigned long long)count_samples(command), 3, "perf script shows the 3 samples of %s", how);
 	snprintf(command, sizeof(command), "perf report --header-only -i %s 2>>%s >%s && perf evlist -v -i %s >>%s 2>>%s && perf report -i %s --stdio >>%s 2>>%s",
-	         in_folder(name), in_folder("stderr"), in_folder("stdout"), in_folder(name), in_folder("stdout"), in_folder("stderr"), in_folder(name),
-	         in_folder("stdout"), in_folder("stderr"));
+	         scratch_path("%s", name), scratch_path("stderr"), scratch_path("stdout"), scratch_path("%s", name), scratch_path("stdout"), scratch_path("stderr"), scratch_path("%s", name),
+	         scratch_path("stdout"), scratch_path("stderr"));
 	ok(system(command) == 0, "perf report and evlist take %s", how);
 	size_t size = 0;
-	char *text = slurp(in_folder("stderr"), &size);
+	char *text = slurp(scratch_path("stderr"), &size);
 	ok(text != NULL && strcasestr(text, "warning") == NULL && strcasestr(text, "error") == NULL, "without a warning");
 	if (text != NULL && size > 0)
 		diag("%s", text);
 	free(text);
-	text = slurp(in_folder("stdout"), &size);
+	text = slurp(scratch_path("stdout"), &size);
 	ok(text != NULL && strstr(text, "cpu-clock") != NULL && strstr(text, "db-3") != NULL, "with its event and host");
 	free(text);
 }
@@ -111,11 +100,11 @@ static void perf_reads(const char *name, const char *how)
 static void streamed(void)
 {
 	struct err err = { 0 };
-	int fd = open(in_folder("stream"), O_CREAT | O_WRONLY, 0600);
+	int fd = open(scratch_path("stream"), O_CREAT | O_WRONLY, 0600);
 	ok(rec_write("-", fd, true, &err), "a stream is written (%s)", err.text);
 	close(fd);
 	size_t size = 0;
-	char *bytes = slurp(in_folder("stream"), &size);
+	char *bytes = slurp(scratch_path("stream"), &size);
 	uint64_t header_size;
 	memcpy(&header_size, bytes + 8, 8);
 	is_u64(header_size, 16, "its header says pipe layout");
@@ -136,7 +125,7 @@ static void streamed(void)
 
 static void put(const char *name, const char *text)
 {
-	FILE *f = fopen(in_folder(name), "w");
+	FILE *f = fopen(scratch_path("%s", name), "w");
 	fputs(text, f);
 	fclose(f);
 }
@@ -144,7 +133,7 @@ static void put(const char *name, const char *text)
 static bool holds(const char *name, const char *text)
 {
 	size_t size = 0;
-	char *bytes = slurp(in_folder(name), &size);
+	char *bytes = slurp(scratch_path("%s", name), &size);
 	bool same = bytes != NULL && strcmp(bytes, text) == 0;
 	free(bytes);
 	return same;
@@ -155,31 +144,31 @@ static void nothing_is_destroyed(void)
 	struct err err = { 0 };
 	struct writer *writer;
 	put("r.data", "first");
-	ok(writer_open(&writer, in_folder("r.data"), -1, &err), "opens beside an existing file");
+	ok(writer_open(&writer, scratch_path("r.data"), -1, &err), "opens beside an existing file");
 	ok(holds("r.data", "first"), "which stays until publication");
 	writer_free(writer);
-	ok(holds("r.data", "first") && access(in_folder("r.data.old"), F_OK) != 0, "a start that fails leaves everything untouched");
+	ok(holds("r.data", "first") && access(scratch_path("r.data.old"), F_OK) != 0, "a start that fails leaves everything untouched");
 	char pattern[256];
-	snprintf(pattern, sizeof(pattern), "ls %s | grep -q tmp", folder);
+	snprintf(pattern, sizeof(pattern), "ls %s | grep -q tmp", scratch);
 	ok(system(pattern) != 0, "and no temporary file");
 	for (int i = 0; i < 13; i++) {
 		char text[32];
 		snprintf(text, sizeof(text), "number %d", i);
 		put("r.data", text);
-		if (!writer_open(&writer, in_folder("r.data"), -1, &err) || !writer_publish(writer, &err))
+		if (!writer_open(&writer, scratch_path("r.data"), -1, &err) || !writer_publish(writer, &err))
 			ok(false, "publishing: %s", err.text);
 		writer_free(writer);
 	}
 	ok(holds("r.data.old", "number 12") && holds("r.data.old.1", "number 11") && holds("r.data.old.9", "number 3"), ".old … .old.9 hold the last eleven");
-	ok(access(in_folder("r.data.old.10"), F_OK) != 0, "and no more");
-	symlink("/etc/passwd", in_folder("link.data"));
+	ok(access(scratch_path("r.data.old.10"), F_OK) != 0, "and no more");
+	symlink("/etc/passwd", scratch_path("link.data"));
 	struct stat st;
-	ok(writer_open(&writer, in_folder("link.data"), -1, &err) && writer_publish(writer, &err) && lstat(in_folder("link.data"), &st) == 0 && S_ISREG(st.st_mode),
+	ok(writer_open(&writer, scratch_path("link.data"), -1, &err) && writer_publish(writer, &err) && lstat(scratch_path("link.data"), &st) == 0 && S_ISREG(st.st_mode),
 	   "a symbolic link is moved away, not followed (%s)", err.text);
 	ok(writer_path(writer)[0] == '/', "the full path is known");
 	writer_free(writer);
-	ok(!writer_open(&writer, in_folder("none/x.data"), -1, &err) && err.status == STATUS_FINISH && strstr(err.text, "none") != NULL, "a missing folder: %s", err.text);
-	ok(!writer_open(&writer, folder, -1, &err) && err.status == STATUS_FINISH, "a folder: %s", err.text);
+	ok(!writer_open(&writer, scratch_path("none/x.data"), -1, &err) && err.status == STATUS_FINISH && strstr(err.text, "none") != NULL, "a missing folder: %s", err.text);
+	ok(!writer_open(&writer, scratch, -1, &err) && err.status == STATUS_FINISH, "a folder: %s", err.text);
 }
 
 static void disk_is_full(void)
@@ -195,7 +184,7 @@ static void disk_is_full(void)
 	struct rlimit old, low;
 	getrlimit(RLIMIT_FSIZE, &old);
 	low = (struct rlimit){ 300000, old.rlim_max };
-	ok(writer_open(&writer, in_folder("full.data"), -1, &err) && writer_begin(writer, &event, 1, &info, &err), "begins (%s)", err.text);
+	ok(writer_open(&writer, scratch_path("full.data"), -1, &err) && writer_begin(writer, &event, 1, &info, &err), "begins (%s)", err.text);
 	setrlimit(RLIMIT_FSIZE, &low);
 	bool good = true;
 	for (int i = 0; i < 1000 && good; i++)
@@ -205,7 +194,7 @@ static void disk_is_full(void)
 	setrlimit(RLIMIT_FSIZE, &old);
 	writer_free(writer);
 	size_t size = 0;
-	char *bytes = slurp(in_folder("full.data"), &size);
+	char *bytes = slurp(scratch_path("full.data"), &size);
 	struct perfdata_header header = { 0 };
 	if (bytes != NULL)
 		memcpy(&header, bytes, sizeof(header));
@@ -234,14 +223,14 @@ static void more_ids(void)
 	uint64_t ids[3000];
 	for (uint64_t i = 0; i < 3000; i++)
 		ids[i] = 100 + i;
-	ok(writer_open(&writer, in_folder("ids.data"), -1, &err) && writer_begin(writer, &event, 1, &info, &err), "begins");
+	ok(writer_open(&writer, scratch_path("ids.data"), -1, &err) && writer_begin(writer, &event, 1, &info, &err), "begins");
 	writer_add_ids(writer, 0, ids, 500);
 	ok(writer_checkpoint(writer, &err), "a checkpoint (%s)", err.text);
 	writer_add_ids(writer, 0, ids + 500, 2500);
 	ok(writer_checkpoint(writer, &err) && writer_finish(writer, &info, NULL, 0, NULL, &err), "finishes with more ids than had room (%s)", err.text);
 	writer_free(writer);
 	size_t size = 0;
-	char *bytes = slurp(in_folder("ids.data"), &size);
+	char *bytes = slurp(scratch_path("ids.data"), &size);
 	struct perfdata_header header;
 	struct perfdata_section section;
 	memcpy(&header, bytes, sizeof(header));
@@ -253,16 +242,12 @@ static void more_ids(void)
 int main(void)
 {
 	signal(SIGXFSZ, SIG_IGN);
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	scratch_make();
 	finished_file();
 	perf_reads("perf.data", "a file");
 	streamed();
 	nothing_is_destroyed();
 	disk_is_full();
 	more_ids();
-	char command[256];
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	ok(system(command) == 0, "cleaned up");
 	return tap_done();
 }
