@@ -2,6 +2,7 @@
 # perfsample archive and record --save-images: binaries by build ID, laid out as perf keeps them, packed, unpacked, found again; hostile archives.
 # shellcheck disable=SC2154 # tap.sh sets what it names
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 CC=${CC:-gcc}
 cd "$work" || exit 1
 export XDG_CACHE_HOME=$work/cache HOME=$work/home
@@ -106,22 +107,29 @@ fi
 rm -rf home/.debug moved
 
 # record --save-images keeps the file that ran, deleted or not.
-cp elsewhere/hot running
-touch gate
+cat >held.c <<'C'
+#include <unistd.h>
+static volatile unsigned long sink;
+int main(void) { for (int i = 0; i < 150000000 || access("working", F_OK) == 0; i++) sink += i; return 0; }
+C
+"$CC" -O1 -Wl,--build-id -o held held.c
+id=$(readelf -n held | sed -n 's/.*Build ID: //p')
+cp held running
+touch gate working
 sh -c 'while [ -e gate ]; do sleep 0.02; done; exec ./running' &
-sleep 0.1
 pid=$!
 "$perfsample" record --save-images -o saved.data -p $pid 2>record.err &
 recorder=$!
-sleep 0.4
+soon is_recording saved.data
 rm gate
-sleep 0.15
-rm running
+holds_running() { grep -q "$work/running" /proc/$recorder/maps; } # what it has read of the program stays mapped
+soon holds_running
+rm running working
 wait $pid $recorder
 like "$(cat record.err)" 'kept [0-9]+ binaries in .*/home/\.debug' "record --save-images says what it kept"
 ok "$([ -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" ]; echo $?)" "the binary is found by build ID, though it was deleted while it ran"
-ok "$(cmp -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" elsewhere/hot; echo $?)" "byte by byte"
-"$perfsample" record --save-images -o saved2.data -- elsewhere/hot 2>record.err
+ok "$(cmp -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" held; echo $?)" "byte by byte"
+"$perfsample" record --save-images -o saved2.data -- ./held 2>record.err
 ok $? "another time"
 like "$(cat record.err)" 'kept [0-9]+ binaries.* [1-9][0-9]* were there' "what is there is kept once"
 

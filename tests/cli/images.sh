@@ -3,6 +3,7 @@
 # Images that are hard to get at, through record and report: deleted, replaced, seen in another mount namespace only, JIT code of another
 # pid namespace; --symfs, --debug-dir, --no-cache; and report --missing, which says what could not be named.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 CC=${CC:-gcc}
 names='the deleted program|the replaced program|a mount namespace|a pid namespace|a root of its own|--symfs|--debug-dir|--no-cache|--missing'
 if ! "$perfsample" check >/dev/null 2>&1 || ! command -v "$CC" >/dev/null; then
@@ -37,6 +38,8 @@ symbols() { # FILE OPTIONS…
 	"$perfsample" report -i "$file" --format tsv "$@" 2>/dev/null | awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR > 1 { print $at["symbol"] }'
 }
 
+names_itself() { [ "$(cat "/proc/$1/comm")" = "$2" ]; }
+
 # The program is unlinked, or another put in its place, before it does any work: what ran must have its name.
 hold_and() { # PROGRAM DATA COMMAND…: COMMAND is run while PROGRAM waits, attached
 	local program=$1 data=$2
@@ -44,10 +47,10 @@ hold_and() { # PROGRAM DATA COMMAND…: COMMAND is run while PROGRAM waits, atta
 	touch gate
 	"./$program" gate &
 	local pid=$!
-	sleep 0.05
+	soon names_itself $pid "$program"
 	"$perfsample" record -q -o "$data" -p $pid >/dev/null 2>record.err &
 	local recorder=$!
-	sleep 0.4
+	soon is_recording "$data"
 	"$@"
 	rm gate
 	wait $pid

@@ -1,6 +1,7 @@
 #!/bin/bash
 # flame -o FILE.html in a real browser: views, search, selections, and every figure against the report's. A comparison's colours.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 browser=$root/tests/browser
 if ! command -v chromium >/dev/null; then
 	skip "chromium is not installed" "the flame graph's page in a browser"
@@ -30,7 +31,7 @@ volatile unsigned long sink;
 __attribute__((noinline)) void work(long n) { for (long i = 0; i < n; i++) sink += 3; }
 __attribute__((noinline)) void other(long n) { for (long i = 0; i < n; i++) sink ^= 5; }
 __attribute__((noinline)) void deep(int levels, long n) { if (levels > 0) deep(levels - 1, n); else work(n); sink++; }
-static double seconds(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
+static double seconds(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
 static void *run(void *how)
 {
 	for (double end = seconds() + 3; seconds() < end;) {
@@ -50,7 +51,7 @@ C
 	${CC:-gcc} -O1 -g -pthread -o "$work/threads" "$work/threads.c" || exit 1
 	# The recorder sleeps for a while, so that its rings overflow.
 	(cd "$work" && exec "$perfsample" record -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data -- ./threads >/dev/null 2>&1) & recorder=$!
-	sleep 1; kill -STOP $recorder; sleep 1; kill -CONT $recorder; wait $recorder
+	stand_still $recorder; wait $recorder
 	"$perfsample" report -i "$work/loss.data" --format json >"$work/loss.json" 2>/dev/null
 	ok "$(python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["events"][0]["samples"]["lost"] < 50)' "$work/loss.json"; echo $?)" "a recording with loss"
 	drive "with loss" "$work/loss.data" work figures
