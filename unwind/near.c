@@ -1,24 +1,22 @@
 #include "unwind/near.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 
 // Steps of an address space before it is worth entries. Giving all numbers anew costs as much, with what has to be learned again, as some 8,000 steps
 // without one; where it does not help, as more mappings are in use than there are numbers, it is tried ever more seldom.
-enum { STEPS_BEFORE = 64, LEAST_PATIENCE = 1 << 13, MOST_PATIENCE = 1 << 20, PROBES = 4, CACHE_LINE = 64 };
+enum { STEPS_BEFORE = 64, LEAST_PATIENCE = 1 << 13, MOST_PATIENCE = 1 << 20, PROBES = 4 };
 
 void near_init(struct near *near)
 {
 	near->patience = LEAST_PATIENCE;
-	near->memory = mem_zero(NEAR_SETS + 2, sizeof(*near->sets));
-	near->sets = (struct near_set *)(((uintptr_t)near->memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
+	near->sets = mem_pages(NEAR_SETS * sizeof(*near->sets));
 }
 
 void near_release(struct near *near)
 {
-	free(near->memory);
+	mem_pages_free(near->sets, NEAR_SETS * sizeof(*near->sets));
 }
 
 void near_forget(struct near *near)

@@ -12,7 +12,7 @@
 
 #include "unwind/rule.h"
 
-enum { NEAR_BITS = 16, NEAR_SETS = 1 << NEAR_BITS, NEAR_WAYS = 2, PLACE_BITS = 6, PLACES = 1 << PLACE_BITS, NEAR_SPACES = 256 };
+enum { NEAR_BITS = 15, NEAR_SETS = 1 << NEAR_BITS, NEAR_WAYS = 2, PLACE_BITS = 6, PLACES = 1 << PLACE_BITS, NEAR_SPACES = 256 };
 
 // A rule of fast steps, as one word: CFA = sp or fp (bit 0) + the upper 32 bits, return address right below it, the caller's fp, if it is saved (bit 1), at CFA +
 // bits 16 to 31; offsets are signed multiples of 8. Where fp is not saved, its offset is the return address's, so that there is a word to read whatever
@@ -52,7 +52,6 @@ struct near_space {
 
 struct near {
 	struct near_set *sets;
-	void *memory; // that they are in
 	struct near_place places[PLACES];
 	struct near_space spaces[NEAR_SPACES]; // by generation; one gives way to another
 	// Steps in mappings for which there was no number; of so many all numbers are given anew.
@@ -82,9 +81,10 @@ static inline struct near_space *near_space_of(struct near *near, uint64_t gener
 	return space;
 }
 
+// No two calls are in two bytes: were a set each byte's, twice the lines and pages would be touched.
 static inline uint64_t near_set_number(uint64_t lookup)
 {
-	return (lookup ^ lookup >> NEAR_BITS) & (NEAR_SETS - 1);
+	return (lookup >> 1 ^ lookup >> (1 + NEAR_BITS)) & (NEAR_SETS - 1);
 }
 
 static inline bool near_is(const struct near_entry *entry, uint64_t lookup, uint64_t places)

@@ -61,8 +61,7 @@ struct unwinder *unwinder_new(void)
 	struct unwinder *unwinder = NEW(struct unwinder);
 	struct timespec now;
 
-	unwinder->memory = mem_zero(CACHE_SETS + 1, sizeof(*unwinder->cache));
-	unwinder->cache = (struct cache_set *)(((uintptr_t)unwinder->memory + sizeof(*unwinder->cache) - 1) & ~(uintptr_t)(sizeof(*unwinder->cache) - 1));
+	unwinder->cache = mem_pages(CACHE_SETS * sizeof(*unwinder->cache));
 	near_init(&unwinder->near);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	unwinder->born_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -74,7 +73,7 @@ void unwinder_free(struct unwinder *unwinder)
 	if (unwinder == NULL)
 		return;
 	near_release(&unwinder->near);
-	free(unwinder->memory);
+	mem_pages_free(unwinder->cache, CACHE_SETS * sizeof(*unwinder->cache));
 	free(unwinder);
 }
 

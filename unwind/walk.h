@@ -7,7 +7,7 @@
 #include "unwind/rule_table.h"
 #include "unwind/unwind.h"
 
-enum { CACHE_BITS = 14, CACHE_SETS = 1 << CACHE_BITS, RECENT_BITS = 6, LANES = 16 };
+enum { CACHE_BITS = 13, CACHE_SETS = 1 << CACHE_BITS, RECENT_BITS = 6, LANES = 16 };
 
 struct cache_entry {
 	uint64_t key; // known_map_of; 0: empty
@@ -38,8 +38,7 @@ struct register_places {
 };
 
 struct unwinder {
-	struct cache_set *cache; // in `memory`, from a cache line's beginning
-	void *memory;
+	struct cache_set *cache;
 	struct known_map active[LANES]; // the last one with an image, of each stack that is walked at a time
 	struct known_map missing;       // the last answer without
 	struct known_map recent[1 << RECENT_BITS][2]; // by a hash of address and generation
@@ -92,9 +91,10 @@ static inline struct known_map *recent_set(struct unwinder *unwinder, uint64_t g
 	return unwinder->recent[((addr >> 16) + (generation << 40)) * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
 }
 
+// As in near_set_number.
 static inline struct cache_set *cache_set_of(struct cache_set *cache, uint64_t key)
 {
-	return &cache[key & (CACHE_SETS - 1)];
+	return &cache[key >> 1 & (CACHE_SETS - 1)];
 }
 
 static inline const struct cache_entry *cache_find(const struct cache_set *set, uint64_t key)

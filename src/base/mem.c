@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -65,6 +66,20 @@ char *mem_string_n(const char *s, size_t length)
 		memcpy(p, s, length);
 	p[length] = '\0';
 	return p;
+}
+
+void *mem_pages(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (p == MAP_FAILED)
+		out_of_memory();
+	return p;
+}
+
+void mem_pages_free(void *pages, size_t bytes)
+{
+	if (pages != NULL)
+		munmap(pages, bytes);
 }
 
 char *mem_printf(const char *format, ...)

@@ -14,6 +14,10 @@ void *mem_resize(void *old, size_t count, size_t size) __attribute__((returns_no
 void *mem_copy(const void *bytes, size_t size) __attribute__((malloc, returns_nonnull));
 char *mem_string(const char *s) __attribute__((malloc, returns_nonnull));
 char *mem_string_n(const char *s, size_t length) __attribute__((malloc, returns_nonnull));
+// Zeroed pages that are there already, for tables that are looked into all over before they are filled: else a page is mapped twice, as the shared page of zeroes
+// when it is first read and as one of its own when it is first written, and other CPUs have to be told of the change.
+void *mem_pages(size_t bytes) __attribute__((malloc, returns_nonnull));
+void mem_pages_free(void *pages, size_t bytes);
 char *mem_printf(const char *format, ...) __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
 
 #define NEW(type) ((type *)mem_zero(1, sizeof(type)))
