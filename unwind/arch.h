@@ -31,6 +31,7 @@ struct unwind_arch {
 	// The frame pointer points at {caller's frame pointer, return address}, and the caller's sp is right above them (x86). Where it
 	// is not (aarch64 puts the pair at the frame's low end), sp is unknown after such a step.
 	bool fp_gives_sp;
+	uint8_t red_zone_bytes; // below sp, which signal handlers leave alone (AMD64 psABI, 3.2.2)
 	// The bytes that end at a return address: are they a call? `size` (at most UNWIND_CALL_BYTES) of them are there. For a direct call
 	// `*distance` is where it goes, counted from `end`, else 0.
 	bool (*is_call)(const uint8_t *end, size_t size, int64_t *distance);

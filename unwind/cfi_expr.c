@@ -5,7 +5,8 @@ enum { // DW_OP_*: DWARF 5, 7.7.1
 	OP_CONST8S, OP_CONSTU, OP_CONSTS, OP_DUP, OP_DROP, OP_OVER, OP_PICK, OP_SWAP, OP_ROT,
 	OP_ABS = 0x19, OP_AND, OP_DIV, OP_MINUS, OP_MOD, OP_MUL, OP_NEG, OP_NOT, OP_OR, OP_PLUS, OP_PLUS_UCONST, OP_SHL, OP_SHR,
 	OP_SHRA, OP_XOR, OP_BRA, OP_EQ, OP_GE, OP_GT, OP_LE, OP_LT, OP_NE, OP_SKIP,
-	OP_LIT0 = 0x30, OP_LIT31 = 0x4f, OP_BREG0 = 0x70, OP_BREG31 = 0x8f, OP_BREGX = 0x92, OP_DEREF_SIZE = 0x94, OP_NOP = 0x96,
+	OP_LIT0 = 0x30, OP_LIT31 = 0x4f, OP_REG0 = 0x50, OP_REG31 = 0x6f, OP_BREG0 = 0x70, OP_BREG31 = 0x8f, OP_REGX = 0x90, OP_BREGX = 0x92,
+	OP_DEREF_SIZE = 0x94, OP_NOP = 0x96, OP_STACK_VALUE = 0x9f,
 };
 enum { MAX_VALUES = 64, MAX_STEPS = 10000 };
 
@@ -90,9 +91,8 @@ static void push_constant(struct evaluator *e, uint8_t op)
 	}
 }
 
-static void push_register(struct evaluator *e, uint64_t reg)
+static void push_register(struct evaluator *e, uint64_t reg, int64_t offset)
 {
-	int64_t offset = bytes_sleb(&e->ops);
 	uint64_t value;
 
 	if (!register_get(e->registers, reg, &value))
@@ -101,24 +101,36 @@ static void push_register(struct evaluator *e, uint64_t reg)
 		push(e, value + (uint64_t)offset);
 }
 
+static bool load(struct evaluator *e, uint64_t addr, uint64_t *out)
+{
+	if (stack_word(e->view, addr, out))
+		return true;
+	e->status = CFI_EXPR_NO_MEMORY;
+	e->missed = addr;
+	return false;
+}
+
 static void dereference(struct evaluator *e, uint64_t size)
 {
-	uint64_t addr = pop(e), value;
+	uint64_t addr = pop(e), value, next;
 	unsigned word = e->view->word_bytes;
 
 	if (e->status != CFI_EXPR_OK)
 		return;
-	if (size == 0 || size > word || (addr & (word - 1)) + size > word) { // a part of one aligned word
+	if (size == 0 || size > word) {
 		e->status = CFI_EXPR_BAD;
 		return;
 	}
-	uint64_t aligned = addr & ~(uint64_t)(word - 1);
-	if (!stack_word(e->view, aligned, &value)) {
-		e->status = CFI_EXPR_NO_MEMORY;
-		e->missed = aligned;
+	// Of one aligned word, or of two.
+	const uint64_t aligned = addr & ~(uint64_t)(word - 1), skipped = 8 * (addr - aligned);
+	if (!load(e, aligned, &value))
 		return;
+	value >>= skipped;
+	if (skipped + 8 * size > 8 * word) {
+		if (!load(e, aligned + word, &next))
+			return;
+		value |= next << (8 * word - skipped);
 	}
-	value >>= 8 * (addr - aligned);
 	push(e, size == 8 ? value : value & (((uint64_t)1 << 8 * size) - 1));
 }
 
@@ -235,9 +247,12 @@ static void step(struct evaluator *e, uint8_t op)
 	if (op >= OP_LIT0 && op <= OP_LIT31) {
 		push(e, (uint64_t)(op - OP_LIT0));
 	} else if (op >= OP_BREG0 && op <= OP_BREG31) {
-		push_register(e, (uint64_t)(op - OP_BREG0));
-	} else if (op == OP_BREGX) {
-		push_register(e, unwind_register(e->view->machine, bytes_uleb(&e->ops)));
+		push_register(e, (uint64_t)(op - OP_BREG0), bytes_sleb(&e->ops));
+	} else if (op >= OP_REG0 && op <= OP_REG31) { // no location here, but what is in it: as other unwinders have it
+		push_register(e, (uint64_t)(op - OP_REG0), 0);
+	} else if (op == OP_BREGX || op == OP_REGX) {
+		uint64_t reg = unwind_register(e->view->machine, bytes_uleb(&e->ops));
+		push_register(e, reg, op == OP_BREGX ? bytes_sleb(&e->ops) : 0);
 	} else if (op == OP_DEREF) {
 		dereference(e, e->view->word_bytes);
 	} else if (op == OP_DEREF_SIZE) {
@@ -252,7 +267,7 @@ static void step(struct evaluator *e, uint8_t op)
 		branch(e, op);
 	} else if (op >= OP_AND && op <= OP_NE) {
 		binary(e, op);
-	} else if (op != OP_NOP) {
+	} else if (op != OP_NOP && op != OP_STACK_VALUE) {
 		e->status = CFI_EXPR_BAD;
 	}
 }

@@ -8,14 +8,14 @@ enum {
 	CFA_REMEMBER_STATE = 0x0a, CFA_RESTORE_STATE = 0x0b, CFA_DEF_CFA = 0x0c, CFA_DEF_CFA_REGISTER = 0x0d, CFA_DEF_CFA_OFFSET = 0x0e,
 	CFA_DEF_CFA_EXPRESSION = 0x0f, CFA_EXPRESSION = 0x10, CFA_OFFSET_EXTENDED_SF = 0x11, CFA_DEF_CFA_SF = 0x12,
 	CFA_DEF_CFA_OFFSET_SF = 0x13, CFA_VAL_OFFSET = 0x14, CFA_VAL_OFFSET_SF = 0x15, CFA_VAL_EXPRESSION = 0x16,
-	CFA_MIPS_ADVANCE_LOC8 = 0x1d, CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c,
+	CFA_MIPS_ADVANCE_LOC8 = 0x1d, CFA_AARCH64_SET_RA_STATE = 0x2b, CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c,
 	CFA_AARCH64_NEGATE_RA_STATE = 0x2d, // the number is DW_CFA_GNU_window_save elsewhere
 	CFA_GNU_ARGS_SIZE = 0x2e, CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
 enum { MACHINE_AARCH64 = 183 }; // EM_AARCH64
 
 // Nested remember_state: compilers nest once, glibc's hand-written locks twice. Deeper is taken for malformed.
-enum { MAX_REMEMBERED = 16 };
+enum { MAX_REMEMBERED = 64 };
 
 struct machine {
 	const struct cfi_section *section;
@@ -142,6 +142,10 @@ static bool step_location(struct machine *m, uint8_t op, struct bytes *in, bool 
 	case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC:
 	case CFA_AARCH64_NEGATE_RA_STATE: // whether the return address is signed: the mask serves both
 		return m->section->machine == MACHINE_AARCH64;
+	case CFA_AARCH64_SET_RA_STATE:
+		bytes_uleb(in);
+		bytes_sleb(in);
+		return m->section->machine == MACHINE_AARCH64;
 	case CFA_GNU_ARGS_SIZE: // of interest to exception handlers only
 		bytes_uleb(in);
 		return true;
@@ -222,7 +226,7 @@ static bool run(struct machine *m, struct bytes in)
 	return true;
 }
 
-// About 10 KiB, and not cleared: only what is in use is ever read.
+// About 40 KiB, and not cleared: only what is in use is ever touched.
 static void begin(struct machine *m, const struct cfi_section *section, const struct cfi_fde *fde, cfi_row_fn *emit, void *context)
 {
 	m->section = section;

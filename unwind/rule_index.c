@@ -89,6 +89,13 @@ static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t co
 	make_hints(table);
 }
 
+bool rule_index_takes(const struct unwind_image *image, const struct rule_table *table, const struct cfi_fde *fde)
+{
+	// A function that the linker threw away has its FDE in .debug_frame still, at address 0 or a tombstone.
+	return fde->end > fde->start && (fde->start > 1 || !table->section.is_debug_frame) && fde->start >= image->base &&
+	       fde->end - image->base <= UINT32_MAX && is_executable(image->image, fde->end - 1);
+}
+
 void rule_index_scan(struct unwind_image *image, struct rule_table *table)
 {
 	VEC(struct fde_ref) found = { 0 };
@@ -100,10 +107,7 @@ void rule_index_scan(struct unwind_image *image, struct rule_table *table)
 		if (entry.kind == CFI_BAD || entry.next <= offset || (entry.kind == CFI_END && table->stops_at_zero))
 			break;
 		struct cfi_fde fde;
-		// A function that the linker threw away has its FDE in .debug_frame still, at address 0 or a tombstone.
-		if (entry.kind == CFI_FDE && offset <= UINT32_MAX && rule_index_fde(table, offset, &fde) && fde.end > fde.start &&
-		    (fde.start > 1 || !table->section.is_debug_frame) && fde.start >= image->base && fde.end - image->base <= UINT32_MAX &&
-		    is_executable(image->image, fde.end - 1)) {
+		if (entry.kind == CFI_FDE && offset <= UINT32_MAX && rule_index_fde(table, offset, &fde) && rule_index_takes(image, table, &fde)) {
 			struct fde_ref ref = { .start = (uint32_t)(fde.start - image->base), .offset = (uint32_t)offset };
 			sorted = sorted && (found.count == 0 || found.data[found.count - 1].start <= ref.start);
 			vec_push(&found, ref);
@@ -131,7 +135,7 @@ static bool read_eh_header(const struct image *image, struct eh_header *out)
 		vaddr = section->vaddr;
 		size = section->size;
 	}
-	if (!image_at_vaddr(image, vaddr, size, &hdr))
+	if (!image_at_vaddr(image, vaddr, size, &hdr) && !image_rest_at(image, vaddr, &hdr)) // its size may be wrong, as anything in it
 		return false;
 	struct cfi_section as_section = { .data = hdr, .vaddr = vaddr, .data_vaddr = vaddr, .address_bytes = image->is_64 ? 8 : 4 };
 	uint8_t version = bytes_u8(&hdr), frame_encoding = bytes_u8(&hdr), count_encoding = bytes_u8(&hdr), table_encoding = bytes_u8(&hdr);
@@ -207,19 +211,11 @@ static bool find_eh_frame(const struct image *image, const struct eh_header *hea
 		table->section = describe(image, data, section->vaddr, false);
 		return true;
 	}
-	if (header == NULL)
+	if (header == NULL || !image_rest_at(image, header->eh_frame_vaddr, &data))
 		return false;
-	for (size_t i = 0; i < image->segment_count; i++) {
-		const struct image_segment *s = &image->segments[i];
-		uint64_t into = header->eh_frame_vaddr - s->vaddr;
-		if (header->eh_frame_vaddr < s->vaddr || into >= s->file_size ||
-		    !image_at_vaddr(image, header->eh_frame_vaddr, s->file_size - into, &data))
-			continue;
-		table->section = describe(image, data, header->eh_frame_vaddr, false);
-		table->stops_at_zero = true;
-		return true;
-	}
-	return false;
+	table->section = describe(image, data, header->eh_frame_vaddr, false);
+	table->stops_at_zero = true;
+	return true;
 }
 
 // Reads a byte of every page that is not in memory, so that the walk does not wait for the disk later. What is in memory already is not touched: to map a page

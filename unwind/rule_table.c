@@ -148,6 +148,9 @@ struct unwind_rule rule_from_row(const struct cfi_section *section, const struct
 
 // ---------------------------------------------------------------- looking up
 
+// FDEs that an address is looked for in, from the one that starts last; entries of .eh_frame that one missing in the header's table is looked for among.
+enum { MAX_NESTED = 4, MAX_MISSED = 64 };
+
 // The last FDE that starts at or before `at`; their count when there is none.
 static size_t search(const struct rule_table *table, uint32_t at)
 {
@@ -159,6 +162,13 @@ static size_t search(const struct rule_table *table, uint32_t at)
 	}
 	const size_t next = first_not(low, high, i, rule_table_ref(table, i).start <= at);
 	return next > 0 ? next - 1 : table->fde_count;
+}
+
+static bool begins(const struct rule_table *table, uint32_t at)
+{
+	size_t i = search(table, at);
+
+	return i < table->fde_count && rule_table_ref(table, i).start == at;
 }
 
 struct compiling {
@@ -244,6 +254,12 @@ static bool know_initial(struct rule_table *table, const struct unwind_arch *arc
 	return table->has_initial;
 }
 
+// Whether the FDE has the address; `*fde` is what it is.
+static bool is_fde_at(struct rule_table *table, size_t offset, uint64_t vaddr, struct cfi_fde *fde)
+{
+	return rule_index_fde(table, offset, fde) && vaddr >= fde->start && vaddr < fde->end;
+}
+
 // false: the index is wrong about this FDE.
 static bool compile(struct unwind_image *image, struct rule_table *table, size_t i, struct unwind_counters *counters)
 {
@@ -280,20 +296,48 @@ static struct unwind_rule find_in_rows(const struct rule_row *rows, size_t count
 	return next > 0 ? rows[next - 1].rule : (struct unwind_rule){ 0 };
 }
 
+// The last FDE that starts at or before an address has it. If not, one of those before may: hand-written code has FDEs inside of others.
 static struct unwind_rule find_in_table(struct unwind_image *image, struct rule_table *table, uint32_t at,
                                         struct unwind_counters *counters, uint32_t *end)
 {
 	size_t i = search(table, at);
 
-	if (i == table->fde_count)
-		return (struct unwind_rule){ 0 };
-	if (table->compiled[i].count == 0 && !compile(image, table, i, counters)) {
-		rule_index_scan(image, table);
-		return find_in_table(image, table, at, counters, end); // no longer from the header: once only
+	for (unsigned nested = 0; i < table->fde_count && nested < MAX_NESTED; nested++, i--) { // wraps around below the first
+		if (table->compiled[i].count == 0 && !compile(image, table, i, counters)) {
+			rule_index_scan(image, table);
+			return find_in_table(image, table, at, counters, end); // no longer from the header: once only
+		}
+		struct fde_rows rows = table->compiled[i];
+		*end = table->rows.data[rows.first + rows.count - 1].start;
+		if (at < *end)
+			return find_in_rows(&table->rows.data[rows.first], rows.count, at);
 	}
-	struct fde_rows rows = table->compiled[i];
-	*end = table->rows.data[rows.first + rows.count - 1].start;
-	return find_in_rows(&table->rows.data[rows.first], rows.count, at);
+	return (struct unwind_rule){ 0 };
+}
+
+// Whether .eh_frame has an FDE at an address, or near it, that its header's table lacks: of several with one start lld puts the first into the table, which may
+// be empty, and a table may be too short. Linkers leave FDEs in the order of the code, so only some are looked at. All are indexed anew if so.
+static bool mend_index(struct unwind_image *image, struct rule_table *table, uint32_t at)
+{
+	size_t i = search(table, at);
+	size_t offset = i < table->fde_count ? rule_table_ref(table, i).offset : 0;
+	uint64_t vaddr = image->base + at;
+
+	if (!table->is_from_header)
+		return false;
+	for (unsigned n = 0; n < MAX_MISSED; n++) {
+		struct cfi_entry entry = cfi_entry_at(&table->section, offset);
+		struct cfi_fde fde;
+		if (entry.kind == CFI_BAD || entry.next <= offset || (entry.kind == CFI_END && table->stops_at_zero))
+			return false;
+		if (entry.kind == CFI_FDE && rule_index_fde(table, offset, &fde) && rule_index_takes(image, table, &fde) &&
+		    ((vaddr >= fde.start && vaddr < fde.end) || !begins(table, (uint32_t)(fde.start - image->base)))) {
+			rule_index_scan(image, table);
+			return true;
+		}
+		offset = entry.next;
+	}
+	return false;
 }
 
 struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr, struct unwind_counters *counters, uint64_t *end)
@@ -307,6 +351,9 @@ struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr
 		return rule;
 	for (size_t i = 0; i < image->table_count && rule.kind == RULE_NONE; i++)
 		rule = find_in_table(image, &image->tables[i], (uint32_t)at, counters, &fde_end);
+	for (struct rule_table *t = image->tables; t < image->tables + image->table_count && rule.kind == RULE_NONE; t++)
+		if (mend_index(image, t, (uint32_t)at))
+			rule = find_in_table(image, t, (uint32_t)at, counters, &fde_end);
 	if (rule.kind != RULE_NONE)
 		*end = image->base + fde_end;
 	return rule;
@@ -323,11 +370,9 @@ bool rule_table_begins(const struct unwind_image *image, uint64_t vaddr)
 {
 	uint64_t at = vaddr - image->base;
 
-	for (size_t t = 0; t < image->table_count && vaddr >= image->base && at < UINT32_MAX; t++) {
-		size_t i = search(&image->tables[t], (uint32_t)at);
-		if (i < image->tables[t].fde_count && rule_table_ref(&image->tables[t], i).start == at)
+	for (size_t t = 0; t < image->table_count && vaddr >= image->base && at < UINT32_MAX; t++)
+		if (begins(&image->tables[t], (uint32_t)at))
 			return true;
-	}
 	return false;
 }
 
@@ -359,7 +404,10 @@ bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *
 	for (size_t t = 0; t < image->table_count && !wanted.found; t++) {
 		struct rule_table *table = &image->tables[t];
 		size_t i = search(table, (uint32_t)(vaddr - image->base));
-		if (i == table->fde_count || !rule_index_fde(table, rule_table_ref(table, i).offset, fde))
+		unsigned nested = 0;
+		while (i < table->fde_count && nested++ < MAX_NESTED && !is_fde_at(table, rule_table_ref(table, i).offset, vaddr, fde))
+			i--;
+		if (i >= table->fde_count || nested > MAX_NESTED)
 			continue;
 		*section = &table->section;
 		cfi_run(&table->section, fde, keep_row, &wanted, &bad_from);

@@ -107,6 +107,8 @@ struct unwind_rule rule_from_row(const struct cfi_section *section, const struct
 void rule_index_build(struct unwind_image *image, bool populate);
 // Makes a table's index anew, from the section itself.
 void rule_index_scan(struct unwind_image *image, struct rule_table *table);
+// Whether the FDE is one of code that the image has: empty ones are left out.
+bool rule_index_takes(const struct unwind_image *image, const struct rule_table *table, const struct cfi_fde *fde);
 // Reads the FDE at `offset` with its CIE. false: malformed, or no FDE.
 bool rule_index_fde(struct rule_table *table, size_t offset, struct cfi_fde *fde);
 

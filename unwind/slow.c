@@ -8,6 +8,7 @@ struct full_step {
 	const struct cfi_section *section;
 	const struct register_set *from;
 	uint64_t sp, cfa;
+	uint8_t kind; // of the frame
 	enum unwind_end end;
 	bool no_register;
 };
@@ -83,7 +84,9 @@ static bool find_register(struct full_step *s, const struct cfi_row *row, unsign
 		*known = false;
 		return true;
 	}
-	if (slot < s->sp && reg != arch->dwarf_ra) { // popped already: see walk.c
+	if (slot < s->sp && reg != arch->dwarf_ra) {
+		if (walk_red_zone(s->walk, slot, s->sp, s->kind, out))
+			return true;
 		*known = register_get(s->from, reg, out);
 		return true;
 	}
@@ -156,7 +159,7 @@ static bool rewalk(struct walk *walk, size_t wanted)
 		struct cfi_row row;
 		struct cfi_fde fde;
 		struct register_set to;
-		struct full_step s = { .walk = walk, .from = &walk->registers };
+		struct full_step s = { .walk = walk, .from = &walk->registers, .kind = frame->kind };
 		if (map->image == NULL || map->image->arch != walk->arch ||
 		    !rule_table_row(map->image, lookup - map->bias, &row, &fde, &s.section) ||
 		    !register_get(&walk->registers, walk->arch->dwarf_sp, &s.sp) || !full_step(&s, &row, &fde.cie, &to, &ra) ||
@@ -210,7 +213,7 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 	struct cfi_fde fde;
 	struct register_set to;
 	uint64_t ra = 0;
-	struct full_step s = { .walk = walk, .from = &walk->registers, .sp = at->sp };
+	struct full_step s = { .walk = walk, .from = &walk->registers, .sp = at->sp, .kind = at->kind };
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
 
 	*end = UNWIND_NO_CFI;

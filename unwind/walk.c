@@ -230,10 +230,9 @@ static bool plain_step(struct walk *walk, struct cursor *at, struct unwind_rule 
 		return miss(walk, cfa + (uint64_t)(int64_t)rule.ra_off, end);
 	if ((rule.kind & RULE_FP_SAVED) != 0) {
 		uint64_t slot = cfa + (uint64_t)(int64_t)rule.fp_off;
-		// gcc emits no restore for fp after `pop`: a slot below sp is one that was popped already, and fp is the caller's.
 		if (!stack_word(&walk->view, slot, &fp) && slot >= at->sp)
 			return miss(walk, slot, end);
-		if (slot < at->sp && at->kind != FRAME_RETURN)
+		if (slot < at->sp && at->kind != FRAME_RETURN && !walk_red_zone(walk, slot, at->sp, at->kind, &fp))
 			fp = at->fp;
 	}
 	if (!arrive(walk->arch, at, rule, cfa, ra, end))
@@ -263,6 +262,8 @@ static bool uncommon_step(struct walk *walk, struct cursor *at, struct unwind_ru
 	slot = ((rule.kind & RULE_FP_AT_BASE) != 0 ? base : cfa) + (uint64_t)(int64_t)rule.fp_off;
 	if ((rule.kind & RULE_FP_SAVED) != 0 && slot >= at->sp && !stack_word(&walk->view, slot, &fp))
 		return miss(walk, slot, end);
+	if ((rule.kind & RULE_FP_SAVED) != 0 && slot < at->sp)
+		walk_red_zone(walk, slot, at->sp, at->kind, &fp);
 	uint64_t lr_slot = base + walk->arch->sigframe.lr;
 	if (!arrive(walk->arch, at, rule, cfa, ra, end))
 		return false;

@@ -142,6 +142,12 @@ const struct unwind_map *walk_map(struct walk *walk, uint64_t addr);
 uint64_t walk_code_address(struct walk *walk, uint64_t addr);
 // Whether a signal handler returns to that address, by CFI or by its instructions.
 bool walk_is_trampoline(struct walk *walk, const struct unwind_map *map, uint64_t addr);
+// What stands in the slot below sp of a frame that called nothing: the red zone is as it was left. Slots further down, or that are not in the copy, are of
+// registers that were popped already (gcc emits no restore for them): their value is the caller's. false: so it is.
+static inline bool walk_red_zone(const struct walk *walk, uint64_t slot, uint64_t sp, uint8_t kind, uint64_t *out)
+{
+	return kind != FRAME_RETURN && sp - slot <= walk->arch->red_zone_bytes && stack_word(&walk->view, slot, out);
+}
 // The register's value in the sample; false: not delivered.
 bool walk_sampled_register(const struct unwind_input *input, unsigned perf_register, uint64_t *out);
 

@@ -3,13 +3,14 @@
 uint64_t bytes_uleb(struct bytes *b)
 {
 	uint64_t value = 0;
-	for (unsigned shift = 0;; shift += 7) {
+	for (unsigned shift = 0;; shift += shift < 64 ? 7 : 0) {
 		uint8_t byte = bytes_u8(b);
-		if (shift >= 64 || (shift == 63 && (byte & 0x7e) != 0)) {
+		if (__builtin_expect(shift >= 63, 0) && (byte & (shift == 63 ? 0x7e : 0x7f)) != 0) {
 			b->bad = true;
 			return 0;
 		}
-		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
 		if ((byte & 0x80) == 0)
 			return b->bad ? 0 : value;
 	}
@@ -22,13 +23,13 @@ int64_t bytes_sleb(struct bytes *b)
 	uint8_t byte;
 	do {
 		byte = bytes_u8(b);
-		if (shift >= 70) {
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		else if ((byte & 0x7f) != ((int64_t)value < 0 ? 0x7f : 0)) { // padding repeats the sign
 			b->bad = true;
 			return 0;
 		}
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
+		shift += shift < 70 ? 7 : 0;
 	} while ((byte & 0x80) != 0);
 	if (shift < 64 && (byte & 0x40) != 0)
 		value |= ~(uint64_t)0 << shift;

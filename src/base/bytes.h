@@ -85,7 +85,7 @@ static inline uint64_t bytes_u64(struct bytes *b)
 	return b->swap ? __builtin_bswap64(v) : v;
 }
 
-// LEB128 (DWARF 5, 7.6). More than ten bytes, or bits beyond the 64th, set bad.
+// LEB128 (DWARF 5, 7.6), padded to any length. Bits beyond the 64th that say more than the sign set bad.
 uint64_t bytes_uleb(struct bytes *b);
 int64_t bytes_sleb(struct bytes *b);
 // A NUL-terminated string inside the bytes, the cursor behind its NUL; "" and bad when no NUL is left.

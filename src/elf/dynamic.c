@@ -12,17 +12,6 @@ static bool find_table(const struct image *image, struct bytes *out)
 	return section != NULL && image_section_raw(image, section, out);
 }
 
-// What the file holds from an address to the end of its segment.
-static bool rest_at(const struct image *image, uint64_t vaddr, struct bytes *out)
-{
-	for (size_t i = 0; i < image->segment_count; i++) {
-		const struct image_segment *s = &image->segments[i];
-		if (vaddr >= s->vaddr && vaddr - s->vaddr < s->file_size && image_at_vaddr(image, vaddr, s->file_size - (vaddr - s->vaddr), out))
-			return true;
-	}
-	return false;
-}
-
 const char *image_soname(const struct image *image)
 {
 	struct bytes table, strings;
@@ -42,7 +31,7 @@ const char *image_soname(const struct image *image)
 		else if (tag == DT_STRSZ)
 			strings_size = value;
 	}
-	if (name == 0 || name >= strings_size || !rest_at(image, strings_vaddr, &strings))
+	if (name == 0 || name >= strings_size || !image_rest_at(image, strings_vaddr, &strings))
 		return NULL;
 	if (strings_size < bytes_left(&strings))
 		strings.end = strings.at + strings_size;

@@ -519,6 +519,16 @@ bool image_at_vaddr(const struct image *image, uint64_t vaddr, uint64_t size, st
 	return false;
 }
 
+bool image_rest_at(const struct image *image, uint64_t vaddr, struct bytes *out)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *s = &image->segments[i];
+		if (vaddr >= s->vaddr && vaddr - s->vaddr < s->file_size && image_at_vaddr(image, vaddr, s->file_size - (vaddr - s->vaddr), out))
+			return true;
+	}
+	return false;
+}
+
 bool image_offset_to_vaddr(const struct image *image, uint64_t offset, uint64_t *vaddr)
 {
 	const struct image_segment *best = NULL;

@@ -93,6 +93,8 @@ bool image_section_contents(const struct image *image, const struct image_sectio
                             struct bytes *out, struct err *err);
 // What the file holds for [vaddr, vaddr + size) of one PT_LOAD; false when it is not all in the file.
 bool image_at_vaddr(const struct image *image, uint64_t vaddr, uint64_t size, struct bytes *out);
+// What the file holds from an address to the end of its PT_LOAD; false: no segment has the address in the file.
+bool image_rest_at(const struct image *image, uint64_t vaddr, struct bytes *out);
 
 // File offset -> link-time address, through the PT_LOAD that holds the offset; with `executable_first` an executable segment
 // wins where two hold it (their pages overlap in the file). false: no segment holds it.

@@ -65,7 +65,8 @@ static void test_leb(void)
 	uleb_is("624485", "\xe5\x8e\x26", 3, 624485, false, 3);
 	uleb_is("2^64 - 1", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, UINT64_MAX, false, 10);
 	uleb_is("2^64", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10, 0, true, 0);
-	uleb_is("eleven bytes", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, 0, true, 0);
+	uleb_is("48 in thirteen bytes", "\xb0\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 13, 48, false, 13);
+	uleb_is("2^70", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11, 0, true, 0);
 	uleb_is("cut", "\x80", 1, 0, true, 0);
 	uleb_is("empty", "", 0, 0, true, 0);
 	sleb_is("2", "\x02", 1, 2, false);
@@ -75,7 +76,9 @@ static void test_leb(void)
 	sleb_is("-128", "\x80\x7f", 2, -128, false);
 	sleb_is("least", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7f", 10, INT64_MIN, false);
 	sleb_is("largest", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00", 10, INT64_MAX, false);
-	sleb_is("eleven bytes", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, 0, true);
+	sleb_is("-48 in twelve bytes", "\xd0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 12, -48, false);
+	sleb_is("48 in twelve bytes", "\xb0\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 12, 48, false);
+	sleb_is("2^70", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11, 0, true);
 	sleb_is("cut", "\xff", 1, 0, true);
 	uint64_t x = 88172645463325252u;
 	bool is_same = true;

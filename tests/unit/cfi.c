@@ -259,9 +259,9 @@ static void expect_bad(const char *what, const char *instructions, size_t size, 
 
 static void test_malformed(void)
 {
-	char deep[20];
+	char deep[65];
 	memset(deep, 0x0a, sizeof(deep));
-	expect_bad("remember_state nested 20 deep", deep, sizeof(deep), 0);
+	expect_bad("remember_state nested 65 deep", deep, sizeof(deep), 0);
 	EXPECT_BAD("restore_state of nothing", "\x41\x0b", 1);
 	EXPECT_BAD("an unknown instruction", "\x41\x3a\x00", 1);
 	EXPECT_BAD("signing of return addresses on x86-64", "\x2d", 0);
@@ -342,6 +342,11 @@ static void test_expressions(void)
 	EVAL("\x77\x08\x06", 0x1020);
 	EVAL("\x92\x07\x10\x06", 0x8877665544332211);
 	EVAL("\x77\x11\x94\x02", 0x3322); // two bytes inside a word
+	EVAL("\x77\x14\x06", 0x444488776655); // across two words
+	EVAL("\x77\x17\x94\x02", 0x4488);
+	EVAL("\x57", 0x1000);                // reg7, regx 7: what is in it
+	EVAL("\x90\x07\x23\x10", 0x1010);
+	EVAL("\x77\x10\x9f", 0x1010);        // stack_value: it was no address
 	EVAL("\x03\x00\x10\x00\x00\x00\x00\x00\x00\x06", 0x1111);
 	EVAL("\x08\xff\x09\xff\x22", 0xfe); // 255 + -1
 	EVAL("\x0a\xff\xff\x0b\xfe\xff\x22", 0xfffd);
@@ -387,7 +392,7 @@ static void test_expressions(void)
 	FAIL("\x92\x90\x4e\x00", CFI_EXPR_NO_REGISTER);
 	FAIL("\x77\x20\x06", CFI_EXPR_NO_MEMORY); // one word past the copy
 	FAIL("\x77\x78\x06", CFI_EXPR_NO_MEMORY); // one below
-	FAIL("\x77\x04\x06", CFI_EXPR_BAD);   // across two words
+	FAIL("\x77\x1c\x06", CFI_EXPR_NO_MEMORY); // across two words, of which the second one is past the copy
 }
 
 // A section somewhere in memory.

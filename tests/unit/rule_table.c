@@ -105,6 +105,12 @@ static void test_headers(const char *path)
 	buf_release(&file);
 
 	file = copy_of(&original);
+	((Elf64_Ehdr *)(void *)file.data)->e_shoff = 0;
+	header_segment(&file)->p_memsz = header_segment(&file)->p_filesz = 1 << 30;
+	compare("no section headers, and a header longer than its segment", &file, wanted);
+	buf_release(&file);
+
+	file = copy_of(&original);
 	header_segment(&file)->p_type = PT_NULL;
 	compare("no PT_GNU_EH_FRAME", &file, wanted);
 	rename_section(&file, ".eh_frame_hdr");
@@ -119,6 +125,10 @@ static void test_headers(const char *path)
 	compare("a table of zero FDEs", &file, wanted);
 	memset(hdr + 8, 0xff, 4);
 	compare("a table of four billion", &file, wanted);
+	memcpy(other, &count, 4);
+	other[0] /= 2;
+	memcpy(hdr + 8, other, 4);
+	compare("a table of half of the FDEs", &file, wanted);
 	memcpy(hdr + 8, &count, 4);
 	hdr[0] = 9;
 	compare("another version", &file, wanted);

@@ -53,6 +53,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.ra_mask = UINT64_MAX,
 	.addr_end = (uint64_t)1 << 56, // with five-level page tables
 	.fp_gives_sp = true,
+	.red_zone_bytes = 128,
 	.is_call = x86_is_call,
 	.is_stub = x86_is_stub,
 	.jumps_on = x86_jumps_on,
