@@ -22,7 +22,7 @@ enum {
 
 const struct option record_option_table[] = {
 	{ 'p', "pid", "PIDS", "record these processes: all their threads, and those born later", 0, OPT_PID, "Target", "pid" },
-	{ 't', "tid", "TIDS", "record these threads", 0, OPT_TID, NULL, NULL },
+	{ 't', "tid", "TIDS", "record these threads (and not what they start, as perf)", 0, OPT_TID, NULL, NULL },
 	{ 'a', "all-cpus", NULL, "record the whole system", 0, OPT_ALL_CPUS, NULL, NULL },
 	{ 'C', "cpu", "CPUS", "record these CPUs (with -a, the default then)", 0, OPT_CPU, NULL, NULL },
 	{ 0, "cgroup", "PATH", "record a cgroup and what is below it", 0, OPT_CGROUP, NULL, "file" },
@@ -232,8 +232,9 @@ static bool take_user(struct target_config *target, const struct option_value *v
 	return true;
 }
 
-static bool take_target(struct target_config *target, const struct option_value *value, struct err *err)
+static bool take_target(struct record_options *options, const struct option_value *value, struct err *err)
 {
+	struct target_config *target = &options->session.target;
 	switch (value->id) {
 	case OPT_PID: return take_ids(target, TARGET_PIDS, value, err);
 	case OPT_TID: return take_ids(target, TARGET_TIDS, value, err);
@@ -247,7 +248,9 @@ static bool take_target(struct target_config *target, const struct option_value 
 		target->is_container = value->id == OPT_CONTAINER;
 		return true;
 	// perf: -i is --no-inherit.
-	case OPT_INHERIT: target->inherit = value->spelled[1] != 'i' && !value->negated; return true;
+	case OPT_INHERIT:
+		target->inherit = options->inherit_asked = value->spelled[1] != 'i' && !value->negated;
+		return true;
 	default: target->per_task = true; return true;
 	}
 }
@@ -360,7 +363,7 @@ static bool take(struct record_options *options, const struct option_value *valu
 	case OPT_MAX_CPU:
 	case OPT_MAX_LOSS:
 	case OPT_SYMBOL_TIME: return take_limit(options, value, err);
-	default: return take_target(&session->target, value, err);
+	default: return take_target(options, value, err);
 	}
 }
 
@@ -406,6 +409,10 @@ static bool check_whole(struct record_options *options, struct err *err)
 			return false;
 		options->specs.items.data[0].is_default = true;
 	}
+	// As with perf, whose -t is --no-inherit: threads were named, not what they start.
+	if (target->kind == TARGET_TIDS && options->inherit_asked)
+		return err_set(err, STATUS_USAGE, "--inherit: -t records the threads that it names; -p follows what they start");
+	target->inherit = target->inherit && target->kind != TARGET_TIDS;
 	session->specs = &options->specs;
 	target->delayed = session->delay_ns > 0;
 	target->stdout_to_stderr = strcmp(session->output, "-") == 0;

@@ -11,6 +11,7 @@
 struct record_options {
 	struct session_config session;
 	struct event_specs specs;
+	bool inherit_asked;          // --inherit
 	VEC(const char *) warnings;  // to be said once; static or owned by `owned`
 	VEC(char *) owned;
 	const char *summary_path;    // --summary

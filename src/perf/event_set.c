@@ -339,9 +339,9 @@ static bool is_wanted(const struct event_set *set, const struct event_fd *f)
 	return f->wakes == set->wakes_each || (f->event == EVENT_SIDEBAND && !f->wakes);
 }
 
-bool event_set_add_thread(struct event_set *set, const struct event_target *target, const struct event_options *options, int32_t tid, struct err *err)
+bool event_set_add_thread(struct event_set *set, const struct event_target *target, int32_t tid, bool wakes, struct err *err)
 {
-	struct opening opening = { .set = set, .target = target, .options = options, .err = err };
+	struct opening opening = { .set = set, .target = target, .err = err, .wakes = wakes };
 	size_t first_fd = set->fds.count, first_ring = set->rings.count;
 	uint32_t slot = 0;
 	int error;

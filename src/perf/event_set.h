@@ -93,8 +93,8 @@ struct event_set {
 // its CPU and hangs up (POLLHUP) when that task and what inherited from it have ended: then see event_set_poll_fd.
 bool event_set_open(struct event_set *set, const struct event_specs *specs, const struct event_target *target,
                     const struct event_options *options, struct err *err);
-// Adds events for a further thread (SCOPE_TASK, SCOPE_THREAD) to the rings that exist. ESRCH is not an error.
-bool event_set_add_thread(struct event_set *set, const struct event_target *target, const struct event_options *options, int32_t tid, struct err *err);
+// Adds events for a further thread (SCOPE_TASK, SCOPE_THREAD) to the rings that exist; `wakes`: those of event_set_add_waking, and no others. ESRCH is not an error.
+bool event_set_add_thread(struct event_set *set, const struct event_target *target, int32_t tid, bool wakes, struct err *err);
 bool event_set_enable(struct event_set *set, struct err *err);
 void event_set_disable(struct event_set *set);
 // Adds to each event one like it that wakes whoever polls the ring for every sample, and records of task switches (their fds are the side-band event's);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -285,6 +286,23 @@ bool procfs_descendants_of(const int32_t *pids, size_t count, struct procfs_ids 
 bool procfs_descendants(int32_t pid, struct procfs_ids *out)
 {
 	return procfs_descendants_of(&pid, 1, out);
+}
+
+bool procfs_birth(int32_t pid, struct procfs_birth *out)
+{
+	struct proc_stat stat;
+	if (!proc_stat_of(pid, &stat))
+		return false;
+	*out = (struct procfs_birth){ .parent_pid = stat.parent_pid, .ticks = stat.start_ticks };
+	return true;
+}
+
+uint64_t procfs_now_ticks(void)
+{
+	struct timespec now;
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	clock_gettime(CLOCK_BOOTTIME, &now); // fs/proc/array.c: start_boottime
+	return (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec / (1000000000 / hz);
 }
 
 uint64_t procfs_cpu_ns(int32_t pid)

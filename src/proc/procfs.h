@@ -29,6 +29,9 @@ bool procfs_descendants_of(const int32_t *pids, size_t count, struct procfs_ids 
 
 struct procfs_status { int32_t pid, tgid, parent_pid; uid_t euid; char comm[64]; int32_t ns_pid; /* innermost NSpid */ uint32_t threads; bool is_kernel_thread; };
 bool procfs_status(int32_t pid, struct procfs_status *out); // false: gone
+struct procfs_birth { int32_t parent_pid; uint64_t ticks; }; // whose child it is by now; when it was born
+bool procfs_birth(int32_t pid, struct procfs_birth *out);     // false: gone
+uint64_t procfs_now_ticks(void);                              // now, in the same clock: clock ticks since the machine's start
 uint64_t procfs_cpu_ns(int32_t pid);                         // utime + stime of the process; 0 when gone
 // Pids here whose NSpid list ends in `ns_pid` ("a pid not found here is looked up by NSpid and suggested").
 bool procfs_pids_of_ns_pid(int32_t ns_pid, struct procfs_ids *out);

@@ -232,8 +232,8 @@ bool proc_stat_parse(const char *text, struct proc_stat *out)
 
 	if (behind_name == NULL)
 		return false;
-	return sscanf(behind_name + 1, " %c %" SCNd32 " %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64 " %" SCNu64, &state,
-	              &out->parent_pid, &out->flags, &out->user_ticks, &out->system_ticks) == 5;
+	return sscanf(behind_name + 1, " %c %" SCNd32 " %*d %*d %*d %*d %" SCNu32 " %*u %*u %*u %*u %" SCNu64 " %" SCNu64
+	              " %*d %*d %*d %*d %*d %*d %" SCNu64, &state, &out->parent_pid, &out->flags, &out->user_ticks, &out->system_ticks, &out->start_ticks) == 6;
 }
 
 bool proc_stat_of(int32_t pid, struct proc_stat *out)

@@ -43,8 +43,8 @@ enum proc_queried { PROC_QUERIED, PROC_QUERY_NONE, PROC_QUERY_UNSUPPORTED };
 // it belongs to no process.
 enum proc_queried proc_mapping_query(int maps_fd, enum proc_query query, uint64_t addr, struct proc_mapping *out, char *name, size_t size);
 
-// Fields 4, 9, 14 and 15 of /proc/PID/stat (proc_pid_stat(5)): the command's name may hold blanks and parentheses.
-struct proc_stat { int32_t parent_pid; uint32_t flags; uint64_t user_ticks, system_ticks; };
+// Fields 4, 9, 14, 15 and 22 of /proc/PID/stat (proc_pid_stat(5)): the command's name may hold blanks and parentheses.
+struct proc_stat { int32_t parent_pid; uint32_t flags; uint64_t user_ticks, system_ticks, start_ticks; };
 bool proc_stat_parse(const char *text, struct proc_stat *out);
 // A line of /proc/stat of one CPU: its number, and what it was idle in clock ticks, waiting for a disk included (proc_stat(5)). false: another line.
 bool proc_idle_parse(const char *line, uint32_t *cpu, uint64_t *ticks);

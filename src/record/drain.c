@@ -53,6 +53,8 @@ void drain_reset_events(struct drain *drain)
 		record_layout_init(&drain->layouts[e], &attr, false);
 	}
 	record_layout_init(&drain->layouts[count], drain->set->has_sideband ? &drain->set->sideband_attr : &drain->set->events.data[0].attr, false);
+	hash_map_clear(&drain->fd_streams);
+	hash_map_clear(&drain->doubtful);
 	drain_learn_ids(drain);
 }
 
@@ -76,7 +78,7 @@ void drain_release(struct drain *drain)
 	free(drain->periods);
 	buf_release(&drain->completed);
 	hash_map_release(&drain->by_id);
-	hash_map_release(&drain->fd_tids);
+	hash_map_release(&drain->fd_streams);
 	hash_map_release(&drain->doubtful);
 	hash_map_release(&drain->threads);
 	hash_map_release(&drain->pids);
@@ -84,12 +86,14 @@ void drain_release(struct drain *drain)
 	vec_release(&drain->throttled);
 }
 
-void drain_doubt(struct drain *drain, const int32_t *tids, size_t count)
+void drain_doubt(struct drain *drain, const int32_t *tids, size_t count, bool wakes)
 {
 	for (size_t i = 0; i < count; i++)
-		hash_map_put(&drain->doubtful, (uint32_t)tids[i], 1, NULL);
-	for (size_t i = 0; count > 0 && i < drain->set->fds.count; i++)
-		hash_map_put(&drain->fd_tids, drain->set->fds.data[i].id, (uint32_t)drain->set->fds.data[i].tid, NULL);
+		hash_map_put(&drain->doubtful, drain_stream(tids[i], wakes), 1, NULL);
+	for (size_t i = 0; count > 0 && i < drain->set->fds.count; i++) {
+		const struct event_fd *fd = &drain->set->fds.data[i];
+		hash_map_put(&drain->fd_streams, fd->id, drain_stream(fd->tid, fd->wakes), NULL);
+	}
 }
 
 // Closes the direct events of threads that turned out to have inherited ones: their time_running must not count twice either.
@@ -98,7 +102,7 @@ static void close_second_streams(struct drain *drain)
 	size_t kept = 0;
 	for (size_t i = 0; i < drain->set->fds.count; i++) {
 		struct event_fd *fd = &drain->set->fds.data[i];
-		const uint32_t *state = hash_map_get(&drain->doubtful, (uint32_t)fd->tid);
+		const uint32_t *state = hash_map_get(&drain->doubtful, drain_stream(fd->tid, fd->wakes));
 		bool goes = state != NULL && *state == 2;
 		for (size_t r = 0; goes && r < drain->set->rings.count; r++)
 			goes = drain->set->rings.data[r].fd != fd->fd;

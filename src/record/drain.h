@@ -71,8 +71,9 @@ struct drain {
 	struct buf completed;      // the record at hand, with its period
 	uint64_t *heads;           // per ring, at the last pass
 	struct hash_map by_id;     // event id -> index into layouts
-	struct hash_map fd_tids;   // event id -> tid, while threads are in doubt
-	struct hash_map doubtful;  // tid -> 1: may have both an inherited and a direct event; 2: has
+	// Events that wake are a stream of their own, which a thread may have inherited although it did not inherit the others, or the other way round.
+	struct hash_map fd_streams; // event id -> drain_stream of its task, while threads are in doubt
+	struct hash_map doubtful;   // drain_stream -> 1: may have both an inherited and a direct event; 2: has
 	struct hash_map threads;   // tid -> index into tops
 	VEC(uint64_t) tops;        // stack top by thread; 0: unknown
 	struct hash_map pids;      // sampled pids
@@ -100,11 +101,15 @@ struct drain {
 enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };
 
 void drain_init(struct drain *drain);     // after the members above are set
-void drain_reset_events(struct drain *drain); // the set was (re)opened: layouts, ids
+void drain_reset_events(struct drain *drain); // the set was (re)opened: layouts, ids; no thread is in doubt
 void drain_learn_ids(struct drain *drain);    // the set has further events
 void drain_release(struct drain *drain);
-// Threads that may carry two events: keep one stream each.
-void drain_doubt(struct drain *drain, const int32_t *tids, size_t count);
+static inline uint32_t drain_stream(int32_t tid, bool wakes)
+{
+	return (uint32_t)tid << 1 | wakes; // PID_MAX_LIMIT is 2^22 (include/linux/threads.h)
+}
+// Threads that may carry two events of the set, of those that wake or of the others: keep one stream each.
+void drain_doubt(struct drain *drain, const int32_t *tids, size_t count, bool wakes);
 // Records that describe /proc, or the kernel, or come from a re-read: applied and put out.
 void drain_synthesized(struct drain *drain, const void *records, size_t bytes, bool starting);
 // One pass over all rings. `last`: everything, and nothing stays aside.

@@ -310,11 +310,14 @@ void drain_retry_aside(struct drain *drain, bool last)
 // A thread that had inherited events before it got its own sends two streams: the direct one goes.
 static bool is_second_stream(struct drain *drain, const struct record *record)
 {
-	uint32_t *state = hash_map_get(&drain->doubtful, (uint32_t)record->id.tid);
-	const uint32_t *owner = state != NULL ? hash_map_get(&drain->fd_tids, record->id.id) : NULL;
+	const uint32_t *owner = hash_map_get(&drain->fd_streams, record->id.id);
 	if (owner == NULL)
 		return false;
-	bool own = *owner == (uint32_t)record->id.tid;
+	uint32_t stream = drain_stream(record->id.tid, (*owner & 1) != 0);
+	uint32_t *state = hash_map_get(&drain->doubtful, stream);
+	if (state == NULL)
+		return false;
+	bool own = *owner == stream;
 	if (!own)
 		*state = 2;
 	return own && *state == 2;

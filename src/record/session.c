@@ -64,20 +64,6 @@ static bool start_drain(struct session *session, struct err *err)
 	return true;
 }
 
-// Threads that came while the others' events were being opened; until a scan finds nothing new.
-static bool add_late_threads(struct session *session, struct err *err)
-{
-	for (int scan = 0; scan < 20; scan++) {
-		size_t before = session->target.tids.count;
-		if (target_rescan(&session->target) == 0)
-			return true;
-		for (size_t i = before; i < session->target.tids.count; i++)
-			if (!event_set_add_thread(&session->set, &session->target.events, &session->options, session->target.tids.data[i], err))
-				return false;
-	}
-	return true;
-}
-
 static void prepare_drain(struct session *session)
 {
 	const struct session_config *config = session->config;
@@ -100,12 +86,7 @@ static void prepare_drain(struct session *session)
 	};
 	drain_init(&session->drain);
 	session->drain_initialized = true;
-	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count);
-}
-
-static bool is_by_task(const struct session *session)
-{
-	return session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD;
+	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count, false);
 }
 
 bool session_open(struct session **out, const struct session_config *config, struct err *err)
@@ -123,7 +104,7 @@ bool session_open(struct session **out, const struct session_config *config, str
 	if (!catch_signals(session, err) || !target_open(&session->target, &config->target, config->specs, &session->decisions, err) ||
 	    !start_drain(session, err) || !session_open_events(session, err))
 		return false;
-	if (is_by_task(session) && !session->target.is_command && !add_late_threads(session, err))
+	if (!session->target.is_command && !session_add_late_threads(session, NULL, false, err))
 		return false;
 	if (!session_open_file(session, err))
 		return false;
@@ -382,6 +363,7 @@ static bool begin(struct session *session, struct err *err)
 	const struct session_config *config = session->config;
 	struct target *target = &session->target;
 	bool on_exec = target->events.scope == SCOPE_TASK && target->events.enable_on_exec;
+	target_begin(target);
 	if (!on_exec)
 		enable_sideband(session);
 	describe_before(session);
@@ -419,7 +401,7 @@ bool session_run(struct session *session, struct err *err)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
 	tell_left_running(session);
-	if (session->drain.unseen_execs > 0 && is_by_task(session))
+	if (session->drain.unseen_execs > 0 && session_is_by_task(session))
 		decide(&session->decisions, "%u task%s executed a program that others may not look into (set-user-ID, capabilities, not readable): the kernel ends a task's "
 		       "events there, so what ran then is not in the recording; -a, or a command in a cgroup of its own, sees it",
 		       session->drain.unseen_execs, session->drain.unseen_execs == 1 ? "" : "s");

@@ -85,6 +85,24 @@ static void tails_end(struct session *session)
 	session->tails_rest = false;
 }
 
+bool session_is_by_task(const struct session *session)
+{
+	return session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD;
+}
+
+bool session_add_late_threads(struct session *session, struct spaces *spaces, bool wakes, struct err *err)
+{
+	for (int scan = 0; session_is_by_task(session) && scan < 20; scan++) {
+		size_t before = session->target.tids.count;
+		if (target_rescan(&session->target, spaces) == 0)
+			return true;
+		for (size_t i = before; i < session->target.tids.count; i++)
+			if (!event_set_add_thread(&session->set, &session->target.events, session->target.tids.data[i], wakes, err))
+				return false;
+	}
+	return true;
+}
+
 // A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
 static bool reopen(struct session *session, struct err *err)
 {
@@ -95,11 +113,13 @@ static bool reopen(struct session *session, struct err *err)
 	ledger_close_stretch(&session->ledger, &session->set);
 	event_set_close(&session->set);
 	session->target.events.enable_on_exec = false;
-	if (session->target.events.scope == SCOPE_TASK || session->target.events.scope == SCOPE_THREAD)
-		target_collect_tids(&session->target);
-	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, err))
+	if (session_is_by_task(session))
+		target_collect_tids(&session->target, session->spaces);
+	if (!event_set_open(&session->set, session->config->specs, &session->target.events, &session->options, err) ||
+	    !session_add_late_threads(session, session->spaces, false, err))
 		return false;
 	drain_reset_events(&session->drain);
+	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count, false);
 	add_ids(session, 0);
 	return true;
 }
@@ -205,14 +225,15 @@ static void start_tails(struct session *session)
 {
 	struct err err = { 0 };
 	size_t first_fd = session->set.fds.count;
-	if (session->target.events.scope == SCOPE_TASK)
-		target_collect_tids(&session->target);
-	if (!event_set_add_waking(&session->set, &session->target.events, &err)) {
+	if (session_is_by_task(session))
+		target_collect_tids(&session->target, session->spaces);
+	if (!event_set_add_waking(&session->set, &session->target.events, &err) || !session_add_late_threads(session, session->spaces, true, &err)) {
 		session->no_tails = true;
 		decide(&session->decisions, "stacks deeper than the copy stay truncated: no events that wake for each sample: %.150s", err.text);
 		return;
 	}
 	drain_learn_ids(&session->drain);
+	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count, true);
 	add_ids(session, first_fd);
 	const struct tails_config config = {
 		.set = &session->set, .machine = session->host.machine, .wake_fd = session->wake_drain_fd,

@@ -59,4 +59,7 @@ void session_writer_info(const struct session *session, struct writer_info *info
 
 // session_drain.c
 void *session_drain_main(void *session);
+bool session_is_by_task(const struct session *session); // what its events observe, not a CPU or cgroup
+// Threads that came while the others' events were being opened, until a scan finds nothing new. `spaces` as target_rescan, `wakes` as event_set_add_thread.
+bool session_add_late_threads(struct session *session, struct spaces *spaces, bool wakes, struct err *err);
 #endif

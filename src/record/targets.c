@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "proc/procfs.h"
+#include "record/family.h"
 #include "record/privilege.h"
 
 #ifndef CAP_PERFMON
@@ -204,7 +205,8 @@ static void choose_for_pids(struct target *target, const struct target_config *c
 	uint64_t before, need = event_set_fd_need(specs, &target->events) + 256;
 	uint64_t got = privilege_raise_files(need, &before);
 	if (got >= need) {
-		decide_usual(decisions, target->events.inherit ? "events per thread and CPU, inherited by new threads" : "events per thread and CPU (--no-inherit)");
+		decide_usual(decisions, target->events.inherit ? "events per thread and CPU, inherited by new threads" :
+		             config->kind == TARGET_TIDS ? "events per thread and CPU, of these threads alone" : "events per thread and CPU (--no-inherit)");
 		return;
 	}
 	if (target->may_cpu_wide && config->kind != TARGET_TIDS) {
@@ -314,33 +316,67 @@ bool target_fall_back(struct target *target, const struct target_config *config,
 	return true;
 }
 
-size_t target_rescan(struct target *target)
+void target_begin(struct target *target)
+{
+	target->since_ticks = procfs_now_ticks();
+}
+
+// Threads named one by one, and those of events that are not inherited, stay what they were.
+static bool follows_births(const struct target *target)
+{
+	return target->events.inherit && target->kind != TARGET_TIDS;
+}
+
+static void scan(struct target *target, struct spaces *spaces)
+{
+	struct procfs_ids pids = { 0 };
+	if (spaces != NULL)
+		family_pids(target->roots.data, target->roots.count, spaces, target->since_ticks, &pids);
+	for (size_t i = 0; i < target->roots.count && spaces == NULL; i++)
+		add_threads(target, target->roots.data[i]);
+	for (size_t i = 0; i < pids.ids.count; i++)
+		add_threads(target, pids.ids.data[i]);
+	vec_release(&pids.ids);
+	refresh(target);
+}
+
+size_t target_rescan(struct target *target, struct spaces *spaces)
 {
 	size_t before = target->tids.count;
-	if (target->kind == TARGET_PIDS || target->kind == TARGET_USER)
-		for (size_t i = 0; i < target->roots.count; i++)
-			add_threads(target, target->roots.data[i]);
+	if (spaces != NULL ? follows_births(target) : target->kind == TARGET_PIDS || target->kind == TARGET_USER)
+		scan(target, spaces);
 	for (size_t i = before; i < target->tids.count; i++)
 		vec_push(&target->doubtful, target->tids.data[i]);
-	refresh(target);
 	return target->tids.count - before;
 }
 
-void target_collect_tids(struct target *target)
+// The number of a thread that has ended may be another's by now.
+static void drop_the_dead(struct target *target)
 {
-	if (target->kind == TARGET_TIDS)
+	size_t kept = 0;
+	for (size_t i = 0; i < target->tids.count; i++) {
+		struct procfs_status status;
+		bool is_ours = false;
+		if (procfs_status(target->tids.data[i], &status))
+			for (size_t r = 0; r < target->roots.count; r++)
+				is_ours |= target->roots.data[r] == status.tgid;
+		if (is_ours)
+			target->tids.data[kept++] = target->tids.data[i];
+	}
+	target->tids.count = kept;
+	refresh(target);
+}
+
+void target_collect_tids(struct target *target, struct spaces *spaces)
+{
+	vec_clear(&target->doubtful);
+	if (!follows_births(target)) {
+		drop_the_dead(target);
 		return;
+	}
 	vec_clear(&target->tids);
 	hash_map_clear(&target->known_tids);
-	for (size_t i = 0; i < target->roots.count; i++) {
-		struct procfs_ids below = { 0 };
-		add_threads(target, target->roots.data[i]);
-		if (target->events.inherit && procfs_descendants(target->roots.data[i], &below))
-			for (size_t k = 0; k < below.ids.count; k++)
-				add_threads(target, below.ids.data[k]);
-		vec_release(&below.ids);
-	}
-	refresh(target);
+	scan(target, spaces);
 }
 
 bool target_is_gone(struct target *target)

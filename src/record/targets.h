@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "perf/event_set.h"
 #include "perf/event_spec.h"
+#include "proc/space.h"
 #include "record/cgroup.h"
 #include "record/child.h"
 
@@ -27,7 +28,7 @@ struct target_config {
 	uid_t uid;
 	char *const *command;      // NULL: none. Not the target itself unless TARGET_COMMAND: then it bounds the time
 	bool per_task;             // --per-task
-	bool inherit;              // not -i
+	bool inherit;              // not -i, nor TARGET_TIDS
 	bool delayed;              // -D: no enable_on_exec
 	bool stdout_to_stderr;     // our own output is standard output
 };
@@ -46,6 +47,7 @@ struct target {
 	VEC(int32_t) tids;
 	struct hash_map known_tids;
 	VEC(int32_t) doubtful;       // found by a later scan: they may have inherited events before they got their own
+	uint64_t since_ticks;        // procfs_now_ticks at target_begin
 	uint32_t *cpus;
 	size_t cpu_count;
 	struct cgroup cgroup;
@@ -62,10 +64,13 @@ bool target_open(struct target *target, const struct target_config *config, cons
                  struct err *err);
 // The next shape to try when the host refused the one chosen; false: there is none.
 bool target_fall_back(struct target *target, const struct target_config *config, const char *why, struct decisions *decisions);
-// Scans the roots' threads again; new tids are appended to tids and doubtful. Returns how many.
-size_t target_rescan(struct target *target);
-// For reopening while everything runs: the tids there are now, descendants included.
-void target_collect_tids(struct target *target);
+// Threads that came while the events were being opened: new tids are appended to tids and doubtful. Returns how many. `spaces`: events
+// are opened once more, while everything runs, and what the target started since counts too. NULL: for the first time.
+size_t target_rescan(struct target *target, struct spaces *spaces);
+// From here on what the target starts is followed.
+void target_begin(struct target *target);
+// For opening events once more: the tids that have them now, by inheritance too; none is doubtful.
+void target_collect_tids(struct target *target, struct spaces *spaces);
 bool target_is_gone(struct target *target); // every root has ended (never for cgroups and the whole system)
 void target_release(struct target *target);
 

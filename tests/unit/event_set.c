@@ -128,9 +128,9 @@ static void test_threads(void)
 	}
 	is_u64(set.fds.count, 2, "one event and one side-band event");
 	is_u64(set.rings.data[0].cpu, UINT32_MAX, "no CPU's ring");
-	ok(event_set_add_thread(&set, &t, &o, later.pid, &err), "a further thread");
+	ok(event_set_add_thread(&set, &t, later.pid, false, &err), "a further thread");
 	is_u64(set.rings.count, 2, "with its own ring");
-	ok(event_set_add_thread(&set, &t, &o, 0x3ffffff, &err) && set.rings.count == 2, "one that has gone meanwhile is no error");
+	ok(event_set_add_thread(&set, &t, 0x3ffffff, false, &err) && set.rings.count == 2, "one that has gone meanwhile is no error");
 	release_and_wait(&held);
 	release_and_wait(&later);
 	struct event_reading reading = event_set_read(&set, 0, UINT32_MAX), second = event_set_read(&set, 0, set.rings.data[1].slot);
@@ -149,7 +149,7 @@ static void test_add_thread(void)
 	struct event_target t = target(SCOPE_TASK, &tid, 1);
 	if (!ok(open_set(&set, "cpu-clock", &t, &o) && event_set_enable(&set, &err), "per task, for a second one to come: opened"))
 		return;
-	ok(event_set_add_thread(&set, &t, &o, later.pid, &err), "added");
+	ok(event_set_add_thread(&set, &t, later.pid, false, &err), "added");
 	is_u64(set.rings.count, cpu_count, "to the rings that exist");
 	is_u64((uint64_t)event_set_poll_fd(&set, 0), (uint64_t)set.rings.data[0].fd, "the ring's own fd is the one to poll");
 	release_and_wait(&first); // its event owns the rings, which go on
