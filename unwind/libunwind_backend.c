@@ -29,7 +29,8 @@ struct libunwind {
 	struct stack_view view;
 	// Whose CFI is being read: recordings tell executable mappings alone, and .eh_frame is in none.
 	const struct image *image;
-	uint64_t bias;
+	uint64_t bias, image_base;
+	const struct rule_table *table; // of an image without .eh_frame_hdr: its index of FDEs, which libunwind reads at TABLE_VADDR; else NULL
 	enum unwind_end missed; // why the last thing asked for was not there; UNWIND_ROOT: nothing was
 };
 
@@ -41,6 +42,47 @@ static struct unwind_map map_of(const struct libunwind *peer, uint64_t addr)
 	return map;
 }
 
+// No address space has anything there.
+#define TABLE_VADDR (UINT64_C(1) << 62)
+
+static int search(struct libunwind *peer, unw_word_t ip, unw_proc_info_t *info, int need, unw_dyn_info_t *table)
+{
+	table->format = UNW_INFO_FORMAT_REMOTE_TABLE;
+	int status = peer->search_table(peer->space, ip, table, info, need, peer);
+	if (status == 0)
+		peer->missed = UNWIND_ROOT;
+	return status;
+}
+
+// What a JIT compiler made has no .eh_frame_hdr: libunwind gets our index for one.
+static int search_index(struct libunwind *peer, unw_word_t ip, unw_proc_info_t *info, int need, const struct unwind_map *map)
+{
+	const struct rule_table *table = map->image->table_count > 0 ? &map->image->tables[0] : NULL;
+
+	if (table == NULL || table->section.is_debug_frame || table->fde_count == 0)
+		return -UNW_ENOINFO;
+	peer->table = table;
+	unw_dyn_info_t index = {
+		.start_ip = map->start, .end_ip = map->end,
+		.u.rti = { .segbase = map->bias + table->section.vaddr, .table_data = TABLE_VADDR, .table_len = table->fde_count * 8 / sizeof(unw_word_t) },
+	};
+	return search(peer, ip, info, need, &index);
+}
+
+// A word of that index, as .eh_frame_hdr's table has them: where the function begins, and its FDE, both from the section on.
+static bool index_word(const struct libunwind *peer, uint64_t addr, unw_word_t *value)
+{
+	const struct rule_table *table = peer->table;
+	uint64_t at = (addr - TABLE_VADDR) / 8;
+
+	if (table == NULL || addr < TABLE_VADDR || at >= table->fde_count)
+		return false;
+	struct fde_ref ref = rule_table_ref(table, (size_t)at);
+	uint64_t base = peer->image_base + ref.start - table->section.vaddr;
+	*value = (base & UINT32_MAX) | (uint64_t)ref.offset << 32;
+	return true;
+}
+
 // .eh_frame_hdr: version, three encodings, the address of .eh_frame, the count, the table (LSB 5.0 Core, 10.6.2).
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need, void *context)
 {
@@ -49,26 +91,28 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	struct unwind_map map = map_of(peer, ip);
 	struct bytes hdr;
 
+	(void)space;
 	peer->missed = map.end == 0 ? UNWIND_NO_MAPPING : map.image == NULL ? map.missing : UNWIND_NO_CFI;
 	if (map.image == NULL)
 		return -UNW_ENOINFO;
 	const struct image *image = map.image->image;
+	peer->image = image;
+	peer->image_base = map.image->base;
+	peer->bias = map.bias;
+	peer->table = NULL;
+	if (image->eh_frame_hdr_size == 0)
+		return search_index(peer, ip, info, need, &map);
 	if (image->eh_frame_hdr_size < TABLE_AT || !image_at_vaddr(image, image->eh_frame_hdr_vaddr, TABLE_AT, &hdr))
 		return -UNW_ENOINFO;
 	if (hdr.at[0] != 1 || hdr.at[1] != PCREL_SDATA4 || hdr.at[2] != UDATA4 || hdr.at[3] != DATAREL_SDATA4)
 		return -UNW_ENOINFO;
-	peer->image = image;
-	peer->bias = map.bias;
 	bytes_skip(&hdr, 8);
 	uint64_t count = bytes_u32(&hdr), base = map.bias + image->eh_frame_hdr_vaddr;
 	unw_dyn_info_t table = {
-		.format = UNW_INFO_FORMAT_REMOTE_TABLE, .start_ip = map.start, .end_ip = map.end,
+		.start_ip = map.start, .end_ip = map.end,
 		.u.rti = { .segbase = base, .table_data = base + TABLE_AT, .table_len = count * 8 / sizeof(unw_word_t) },
 	};
-	int status = peer->search_table(space, ip, &table, info, need, context);
-	if (status == 0)
-		peer->missed = UNWIND_ROOT;
-	return status;
+	return search(peer, ip, info, need, &table);
 }
 
 static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *info, void *context)
@@ -83,10 +127,17 @@ static int get_dyn_info_list(unw_addr_space_t space, unw_word_t *out, void *cont
 }
 
 // Words near a segment's end are asked for whole.
-static bool image_word(const struct image *image, uint64_t vaddr, unw_word_t *value)
+static bool image_word(const struct image *image, const struct cfi_section *section, uint64_t vaddr, unw_word_t *value)
 {
 	struct bytes at;
 
+	if (section != NULL && vaddr - section->vaddr < (uint64_t)(section->data.end - section->data.start)) {
+		at = section->data;
+		bytes_skip(&at, vaddr - section->vaddr);
+		*value = 0;
+		memcpy(value, at.at, bytes_left(&at) < sizeof(*value) ? bytes_left(&at) : sizeof(*value));
+		return true;
+	}
 	for (size_t size = 8; image != NULL && size > 0; size--)
 		if (image_at_vaddr(image, vaddr, size, &at)) {
 			uint64_t word = 0;
@@ -110,10 +161,10 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 		*value = word;
 		return 0;
 	}
-	if (image_word(peer->image, addr - peer->bias, value))
+	if (index_word(peer, addr, value) || image_word(peer->image, peer->table != NULL ? &peer->table->section : NULL, addr - peer->bias, value))
 		return 0;
 	struct unwind_map map = map_of(peer, addr);
-	if (map.image != NULL && image_word(map.image->image, addr - map.bias, value))
+	if (map.image != NULL && image_word(map.image->image, NULL, addr - map.bias, value))
 		return 0;
 	peer->missed = map.image == NULL ? stack_miss(&peer->view, addr) : UNWIND_BAD_READ;
 	return -UNW_EINVAL;
@@ -208,6 +259,7 @@ static bool begin(struct libunwind *peer, const struct unwind_input *input, stru
 	peer->input = input;
 	peer->arch = unwind_arch_for(input->machine);
 	peer->image = NULL;
+	peer->table = NULL;
 	out->end = UNWIND_NO_REGISTERS;
 	if (access_reg(peer->space, peer->arch->dwarf_sp, &word, 0, peer) != 0)
 		return false;

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "proc/procfs.h"
 
-enum { MAX_FILE_BYTES = 64 << 20, OPTION_TOLERANCE = 1 };
+enum { MAX_FILE_BYTES = 64 << 20, OPTION_TOLERANCE = 1, OPTION_EXAMPLES };
 
 bool debug_read_file(int folder, const char *path, struct buf *out, struct err *err)
 {
@@ -33,6 +33,7 @@ bool debug_read_file(int folder, const char *path, struct buf *out, struct err *
 
 static const struct option options[] = {
 	{ .name = "tolerance", .argument = "REL", .help = "largest relative difference allowed (default 1e-8)", .id = OPTION_TOLERANCE },
+	{ .name = "examples", .argument = "N", .help = "of each kind of difference (default 1)", .id = OPTION_EXAMPLES },
 	{ 0 },
 };
 
@@ -42,9 +43,11 @@ static int run(int argc, char **argv)
 	struct option_value value;
 	struct err err = { 0 };
 	double tolerance = 1e-8;
+	uint64_t examples = 1;
 	option_parser_init(&parser, options, argc, argv, false);
 	while (option_next(&parser, &value, &err))
-		if (value.id == OPTION_TOLERANCE && !value_double(value.value, 0, 1, value.spelled, &tolerance, &err))
+		if (value.id == OPTION_TOLERANCE ? !value_double(value.value, 0, 1, value.spelled, &tolerance, &err) :
+		                                   !value_u64(value.value, 0, UINT32_MAX, value.spelled, &examples, &err))
 			break;
 	if (err.status == STATUS_OK) {
 		char **words = argv + parser.next;
@@ -53,7 +56,7 @@ static int run(int argc, char **argv)
 		if (strcmp(what, "vectors") == 0 && count > 1)
 			return debug_vectors(words + 1, count - 1, tolerance);
 		if (strcmp(what, "unwind") == 0 && count == 2)
-			return debug_unwind(words[1]);
+			return debug_unwind(words[1], (unsigned)examples);
 		if (strcmp(what, "snapshot") == 0 && count == 2)
 			return debug_snapshot(words[1]);
 		if (strcmp(what, "core") == 0 && count == 3)
@@ -65,7 +68,7 @@ static int run(int argc, char **argv)
 }
 
 static const char *const usages[] = {
-	"perfsample debug vectors [--tolerance REL] FILE.tsv…", "perfsample debug unwind FILE", "perfsample debug snapshot DIR",
+	"perfsample debug vectors [--tolerance REL] FILE.tsv…", "perfsample debug unwind [--examples N] FILE", "perfsample debug snapshot DIR",
 	"perfsample debug core CORE EXE", NULL,
 };
 
@@ -76,7 +79,7 @@ const struct command command_debug = {
 	.description = "vectors: recomputes tables of statistical test vectors (TSV, one header line) and says how far each is off. "
 	               "Status 1 when a cell differs by more than the tolerance.\n"
 	               "unwind: unwinds the stack copies of a recording (perf's, or --unwind post) with our unwinder and with libunwind: how often they "
-	               "agree, an example of each kind of difference, time per frame, why stacks end.\n"
+	               "agree, examples of each kind of difference, time per frame, why stacks end.\n"
 	               "snapshot: unwinds from registers (regs.txt), memory (stack*.data and other *.data: its address in 8 bytes, then the bytes) and "
 	               "the files that maps.txt names, in DIR or, as ../NAME, beside it. Addresses count from the file's own; those of callers are moved back into the call.\n"
 	               "core: unwinds each thread of a core file of the program EXE; files that it had mapped are used where their build IDs are those "

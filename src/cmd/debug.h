@@ -7,7 +7,7 @@
 
 // Each prints its own errors and returns the exit status.
 int debug_vectors(char **paths, size_t count, double tolerance);
-int debug_unwind(const char *recording);
+int debug_unwind(const char *recording, unsigned examples); // of each kind of difference
 int debug_snapshot(const char *folder);
 int debug_core(const char *core, const char *program);
 

@@ -31,6 +31,8 @@ struct comparison {
 	uint64_t kinds[KINDS], completed_kinds[KINDS];
 	uint64_t ends[2][UNWIND_END_COUNT]; // ours, libunwind's
 	uint64_t frames[2], time_ns[2];
+	unsigned shown; // examples of each kind
+	unsigned examples_kept[KINDS];
 	struct buf examples[KINDS];
 	// Of code that is in no file: return addresses on which both agree somewhere, and the stacks whose caller would have to be one.
 	struct hash_map returned;
@@ -46,6 +48,8 @@ static void put_address(struct buf *out, const struct unwind_input *input, const
 	uint64_t addr = frame_lookup_addr(&stack->frames[i]);
 	struct unwind_map map = input->map(input->map_context, addr);
 	buf_printf(out, "%#" PRIx64, stack->frames[i].addr);
+	if (frame_via_is_guessed(stack->frames[i].via))
+		buf_printf(out, " by %s", frame_via_name(stack->frames[i].via));
 	if (map.image == NULL)
 		return;
 	buf_string(out, " (");
@@ -56,8 +60,6 @@ static void put_address(struct buf *out, const struct unwind_input *input, const
 static void keep_example(struct buf *out, const struct record *record, const struct unwind_input *input, const struct unwind_stack *ours,
                          const struct unwind_stack *theirs, size_t first)
 {
-	if (out->size > 0)
-		return;
 	buf_printf(out, "      at %.6f, thread %d, %zu frames and %zu\n", (double)record->id.time_ns / 1e9, record->id.tid, ours->count, theirs->count);
 	for (size_t i = first > 0 ? first - 1 : 0; i <= first; i++) {
 		buf_printf(out, "      frame %zu: ours ", i);
@@ -225,7 +227,7 @@ static void take_stack(void *context, const struct record *record, const struct 
 	c->ends[1][theirs->end]++;
 	c->frames[0] += ours->count;
 	c->frames[1] += theirs->count;
-	if (kind != SAME)
+	if (kind != SAME && c->examples_kept[kind]++ < c->shown)
 		keep_example(&c->examples[kind], record, input, ours, theirs, same);
 }
 
@@ -269,9 +271,9 @@ static void put_result(struct buf *out, const struct comparison *c)
 	}
 }
 
-int debug_unwind(const char *path)
+int debug_unwind(const char *path, unsigned examples)
 {
-	struct comparison comparison = { 0 };
+	struct comparison comparison = { .shown = examples };
 	struct profile profile;
 	struct err err = { 0 };
 	struct buf out = { 0 };

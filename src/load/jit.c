@@ -157,11 +157,22 @@ static void from_file(struct loader *loader, const struct record *record)
 	add_source(&loader->jit, &source);
 }
 
+// Other code comes to the same place: what is known of a mapping holds for one of them.
+static void renew(struct loader *loader, const struct record *record)
+{
+	const struct names *names = reader_features(loader->reader)->names;
+	const struct record_mapping *m = &record->mapping;
+	const struct name_jit *jit = names != NULL ? names_jit_at(names, m->pid, m->start, record->id.time_ns) : NULL;
+	if (jit != NULL && jit->time_ns == record->id.time_ns)
+		spaces_renew(loader->spaces, (int32_t)m->pid, m->start);
+}
+
 void jit_mapped(struct loader *loader, const struct record *record)
 {
 	const struct record_mapping *m = &record->mapping;
 	if (record->type != PERF_RECORD_MMAP && record->type != PERF_RECORD_MMAP2)
 		return;
+	renew(loader, record);
 	if (m->path == NULL || m->path[0] != '/' || !jitdump_is_path(m->path) || !loader->options->symbols)
 		return;
 	for (size_t i = 0; i < loader->jit.sources.count; i++)

@@ -32,7 +32,7 @@ struct jit {
 
 void jit_init(struct jit *jit);
 void jit_release(struct jit *jit);
-// A mapping was applied: is it of a dump?
+// A mapping was applied: is it of a dump, or code whose unwind information is inside the recording?
 void jit_mapped(struct loader *loader, const struct record *record);
 // Brings the address spaces up to `time_ns`.
 void jit_advance(struct loader *loader, uint64_t time_ns);

@@ -26,7 +26,7 @@ struct raw_worker {
 	struct libunwind *libunwind;       // NULL: not wanted
 	VEC(struct unwind_image *) images; // by dso id; compiled rules are one thread's own
 	VEC(uint8_t) image_tried;
-	struct hash_map jit_ids;           // (dump, offset of code) -> jit_images
+	struct hash_map jit_ids;           // (dump, offset of code) or (process's memory, index in the recording's) -> jit_images
 	VEC(struct unwind_image *) jit_images; // NULL: its unwind information is of no use
 	VEC(struct frame) frames;          // of all jobs of this batch, one after another
 	struct frame *room;                // for the frames of one turn's jobs, UNWIND_MAX_FRAMES each
@@ -54,6 +54,41 @@ static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, con
 	return worker->images.data[id];
 }
 
+static void keep_jit(struct raw_worker *worker, struct image *image)
+{
+	struct unwind_image *made = NULL;
+	if (image != NULL && !unwind_image_new(&made, image, false, NULL))
+		made = NULL;
+	image_release(image);
+	vec_push(&worker->jit_images, made);
+}
+
+static bool is_new_jit(struct raw_worker *worker, uint64_t key, uint32_t *id)
+{
+	bool is_new;
+	*id = *hash_map_put(&worker->jit_ids, key, (uint32_t)worker->jit_images.count, &is_new);
+	return is_new;
+}
+
+// Code in anonymous memory whose unwind information was found there while it was recorded.
+static void map_memory(struct raw_worker *worker, const struct mapping *mapping, const struct record *record, uint16_t machine, struct unwind_map *out)
+{
+	const struct names *names = reader_features(worker->loader->reader)->names;
+	const struct name_jit *jit = names != NULL ? names_jit_at(names, (uint32_t)record->id.pid, mapping->start, record->id.time_ns) : NULL;
+	uint32_t id;
+	if (jit == NULL || jit->size == 0)
+		return;
+	if (is_new_jit(worker, hash_pair(mapping->dso, (uint64_t)(jit - names->jits.data)), &id)) {
+		struct image *image = NULL;
+		if (!image_open_bytes(&image, jit->bytes, jit->size, false, "[jit]", NULL) || image->machine != machine) {
+			image_release(image);
+			image = NULL;
+		}
+		keep_jit(worker, image);
+	}
+	out->image = worker->jit_images.data[id];
+}
+
 // Code in a jitdump that brought unwind information; where it brought none, frame pointers are tried.
 static void map_jit(struct raw_worker *worker, const struct mapping *mapping, const struct dso *dso, uint64_t addr, uint16_t machine, struct unwind_map *out)
 {
@@ -62,16 +97,9 @@ static void map_jit(struct raw_worker *worker, const struct mapping *mapping, co
 	const struct jit_unwind *unwind = jit_find_unwind(&worker->loader->jit, dso->path, offset, &source);
 	if (unwind == NULL)
 		return;
-	bool is_new;
-	uint32_t id = *hash_map_put(&worker->jit_ids, hash_pair(mapping->dso, unwind->offset), (uint32_t)worker->jit_images.count, &is_new);
-	if (is_new) {
-		struct unwind_image *made = NULL;
-		struct image *image = source->machine == machine ? jit_unwind_image(unwind, source->fd, source->machine) : NULL;
-		if (image != NULL && !unwind_image_new(&made, image, false, NULL))
-			made = NULL;
-		image_release(image);
-		vec_push(&worker->jit_images, made);
-	}
+	uint32_t id;
+	if (is_new_jit(worker, hash_pair(mapping->dso, unwind->offset), &id))
+		keep_jit(worker, source->machine == machine ? jit_unwind_image(unwind, source->fd, source->machine) : NULL);
 	out->image = worker->jit_images.data[id];
 	out->bias = addr - (offset - unwind->offset) - JIT_UNWIND_VADDR;
 }
@@ -94,6 +122,8 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 		out.missing = UNWIND_NO_CFI;
 	if (dso->kind == DSO_SPECIAL)
 		out.missing = dso->path[1] == 'u' ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI; // "[uprobes]", "[vsyscall]"
+	if (dso->kind == DSO_ANON)
+		map_memory(worker, mapping, &lookup->job->queued->record, machine, &out);
 	if (is_dump)
 		map_jit(worker, mapping, dso, addr, machine, &out);
 	if (is_dump || (dso->kind != DSO_FILE && dso->kind != DSO_VDSO))

@@ -2,11 +2,13 @@
 
 #include <endian.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/bytes.h"
 #include "base/intern.h"
+#include "base/search.h"
 #include "elf/vdso.h"
 
 // Everything is little endian. The body of tag 2:
@@ -19,12 +21,14 @@
 // The body of tag 3: code after code to its end, each: uleb pid, uleb time, uleb address, uleb size, uleb offset, path with its NUL
 // (empty: that of the code before).
 // The body of tag 5: vdso after vdso to its end, each: uleb size, u32 crc32 (zlib's) of the bytes, bytes.
+// The body of tag 6: code after code, by process, start and time, to its end, each: uleb pid, uleb start, uleb time, uleb size; if that is not 0: u32 crc32 of the
+// bytes, bytes.
 // The body of tag 4:
 //	uleb count, then that many NUL-terminated strings, as in tag 2
 //	uleb images, as many as tag 2 has and in its order, each:
 //		uleb aliases, ascending, each: uleb symbol_start - the one before, uleb linkage name
 //		uleb calls, ascending, each: uleb address - the one before, uleb linkage name of the callee
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
@@ -37,6 +41,7 @@ void names_release(struct names *names)
 	vec_release(&names->images);
 	vec_release(&names->codes);
 	vec_release(&names->vdsos);
+	vec_release(&names->jits);
 	vec_release(&names->meta);
 	arena_release(&names->arena);
 }
@@ -78,6 +83,34 @@ void names_vdso(struct names *names, const void *bytes, size_t size)
 	void *copy = arena_alloc(&names->arena, size);
 	memcpy(copy, bytes, size);
 	vec_push(&names->vdsos, (struct name_vdso){ copy, size });
+}
+
+void names_jit(struct names *names, const struct name_jit *jit)
+{
+	if (names->jits.count >= NAMES_JITS_MOST || jit->size > NAMES_JIT_BYTES_MOST)
+		return;
+	struct name_jit *to = vec_add(&names->jits);
+	*to = *jit;
+	to->bytes = NULL;
+	if (jit->size > 0)
+		to->bytes = memcpy(arena_alloc(&names->arena, jit->size), jit->bytes, jit->size);
+}
+
+static int by_code(const void *a, const void *b)
+{
+	const struct name_jit *x = a, *y = b;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+const struct name_jit *names_jit_at(const struct names *names, uint32_t pid, uint64_t start, uint64_t time_ns)
+{
+	const struct name_jit wanted = { .pid = pid, .start = start, .time_ns = time_ns }, *all = names->jits.data;
+	size_t next = first_not(0, names->jits.count, i, by_code(&all[i], &wanted) <= 0);
+	return next > 0 && all[next - 1].pid == pid && all[next - 1].start == start ? &all[next - 1] : NULL;
 }
 
 // ---------------------------------------------------------------- writing
@@ -199,6 +232,25 @@ static void encode_vdsos(struct buf *out, const struct names *names)
 	}
 }
 
+static void encode_jits(struct buf *out, const struct names *names)
+{
+	struct name_jit *sorted = mem_copy(names->jits.data, names->jits.count * sizeof(*sorted));
+	if (names->jits.count > 0)
+		qsort(sorted, names->jits.count, sizeof(*sorted), by_code);
+	for (size_t i = 0; i < names->jits.count; i++) {
+		const struct name_jit *jit = &sorted[i];
+		uint32_t sum = htole32(checksum(jit->bytes, jit->size));
+		buf_uleb(out, jit->pid);
+		buf_uleb(out, jit->start);
+		buf_uleb(out, jit->time_ns);
+		buf_uleb(out, jit->size);
+		if (jit->size > 0)
+			buf_add(out, &sum, sizeof(sum));
+		buf_add(out, jit->bytes, jit->size);
+	}
+	free(sorted);
+}
+
 void names_encode(const struct names *names, struct buf *out)
 {
 	struct buf body = { 0 };
@@ -226,6 +278,10 @@ void names_encode(const struct names *names, struct buf *out)
 	encode_vdsos(&body, names);
 	if (body.size > 0)
 		put_tag(out, TAG_VDSOS, &body);
+	buf_clear(&body);
+	encode_jits(&body, names);
+	if (body.size > 0)
+		put_tag(out, TAG_JITS, &body);
 	buf_release(&body);
 }
 
@@ -430,6 +486,27 @@ static const char *decode_vdsos(struct names *names, struct bytes *in)
 	return NULL;
 }
 
+static const char *decode_jits(struct names *names, struct bytes *in)
+{
+	while (bytes_left(in) > 0) {
+		struct name_jit jit = { .pid = (uint32_t)bytes_uleb(in) };
+		jit.start = bytes_uleb(in);
+		jit.time_ns = bytes_uleb(in);
+		uint64_t size = bytes_uleb(in);
+		uint32_t sum = size > 0 ? bytes_u32(in) : 0;
+		if (in->bad || size > NAMES_JIT_BYTES_MOST || names->jits.count == NAMES_JITS_MOST)
+			return "process, start, time and size of JIT code, at most 16 MiB, 65536 of them";
+		jit.size = (size_t)size;
+		jit.bytes = size > 0 ? bytes_take(in, jit.size) : NULL;
+		if (size > 0 && (jit.bytes == NULL || checksum(jit.bytes, jit.size) != sum))
+			return "JIT code of that size and checksum";
+		if (names->jits.count > 0 && by_code(&names->jits.data[names->jits.count - 1], &jit) > 0)
+			return "JIT code in ascending order";
+		names_jit(names, &jit);
+	}
+	return NULL;
+}
+
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err)
 {
 	struct bytes in = bytes_of(bytes, size);
@@ -454,6 +531,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_folded(names, &body);
 		else if (tag == TAG_VDSOS)
 			wrong = decode_vdsos(names, &body);
+		else if (tag == TAG_JITS)
+			wrong = decode_jits(names, &body);
 		if (wrong != NULL)
 			return err_set(err, STATUS_INPUT, "names at 0x%zx: expected %s", at + bytes_offset(&body), wrong);
 	}

@@ -2,7 +2,7 @@
 //
 // A tagged list: u32 tag, u32 flags 0, u64 size, body; unknown tags are skipped. Tag 1 is meta: jansson-free "key\0value\0" pairs.
 // Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Tag 3 is JIT code.
-// Tag 5 is the vdso, as it was mapped, of recordings whose stacks are still to be unwound.
+// Tag 5 is the vdso, as it was mapped, and tag 6 unwind information of JIT code, both of recordings whose stacks are still to be unwound.
 // Tag 4, behind tag 2 and only where there is something to say, is about functions whose code is one with others' (gcc -fipa-icf, ld --icf). Layouts in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
@@ -40,6 +40,10 @@ struct name_code { const char *path; uint64_t time_ns, addr, size, offset; uint3
 // A vdso that was mapped, to unwind through and to name on another host or under a later kernel. `bytes` are what was in memory, page for page.
 struct name_vdso { const void *bytes; size_t size; };
 enum { NAMES_VDSOS_MOST = 4 };
+// Code in anonymous memory of a process, from `time_ns` (the recording's clock; 0: before it) on at `start`, with unwind information that stood in its memory: `bytes`
+// are an ELF image, whose addresses are the process's. size 0: none was found; it ends what stood there before.
+struct name_jit { uint64_t time_ns, start; const void *bytes; size_t size; uint32_t pid; };
+enum { NAMES_JITS_MOST = 65536, NAMES_JIT_BYTES_MOST = 16 << 20 };
 struct meta_pair { const char *key, *value; };
 
 struct names { // strings in the arena
@@ -47,12 +51,16 @@ struct names { // strings in the arena
 	VEC(struct name_image) images;
 	VEC(struct name_code) codes;
 	VEC(struct name_vdso) vdsos;
+	VEC(struct name_jit) jits; // as decoded: by process, start and time, ascending
 	VEC(struct meta_pair) meta;
 };
 void names_release(struct names *names);
 void names_meta(struct names *names, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *names_meta_get(const struct names *names, const char *key); // NULL: absent
 void names_vdso(struct names *names, const void *bytes, size_t size); // a copy, unless it is there already or there are as many as there may be
+void names_jit(struct names *names, const struct name_jit *jit); // a copy; not if it is too large or they are too many
+// What stood at `start` of a process at that time, in decoded names; NULL: nothing is known of it.
+const struct name_jit *names_jit_at(const struct names *names, uint32_t pid, uint64_t start, uint64_t time_ns);
 void names_encode(const struct names *names, struct buf *out);
 // Bounded by `size`; STATUS_INPUT names the offset within the feature.
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err);

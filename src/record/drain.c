@@ -144,8 +144,9 @@ static void mapped(struct drain *drain, const struct record *record)
 	if (mapping == NULL || mapping->start != record->mapping.start)
 		return;
 	const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
-	// Raw stacks need the one image that no other host has.
-	if (drain->mode != CHAIN_LIVE && (dso->kind == DSO_ANON || (!drain->want_names && (drain->mode != CHAIN_POST || dso->kind != DSO_VDSO))))
+	// Raw stacks need what no other host has.
+	bool is_in_memory = dso->kind == DSO_ANON || dso->kind == DSO_VDSO;
+	if (drain->mode != CHAIN_LIVE && (drain->mode == CHAIN_POST ? !is_in_memory && !drain->want_names : dso->kind == DSO_ANON || !drain->want_names))
 		return;
 	if (dso->kind == DSO_ANON && images_has_jit(drain->images, (int32_t)record->mapping.pid)) { // a query's code where the last one's was
 		spaces_renew(drain->spaces, (int32_t)record->mapping.pid, mapping->start);
@@ -153,7 +154,7 @@ static void mapped(struct drain *drain, const struct record *record)
 	}
 	if (dso_is_jitdump(dso))
 		images_want_jitdump(drain->images, dso, (int32_t)record->mapping.pid);
-	else if (images_want(drain->images, spaces_dsos(drain->spaces), mapping->dso, mapping, (int32_t)record->mapping.pid))
+	else if (images_want(drain->images, spaces_dsos(drain->spaces), mapping, (int32_t)record->mapping.pid, record->id.time_ns))
 		drain->jit_ns = drain->now_ns;
 }
 

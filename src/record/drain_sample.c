@@ -131,14 +131,36 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	}
 }
 
-// The stack pointer; 0: not in the sample.
-static uint64_t sp_of(const struct drain *drain, const struct record *record)
+// false: not in the sample.
+static bool user_register(const struct drain *drain, const struct record *record, bool is_sp, uint64_t *out)
 {
 	const struct record_registers *user = &record->sample.user;
 	struct unwind_regs regs;
-	if (!unwind_regs_for(drain->machine, &regs) || (user->mask & UINT64_C(1) << regs.sp) == 0)
-		return 0;
-	return user->words[__builtin_popcountll(user->mask & ((UINT64_C(1) << regs.sp) - 1))];
+	if (!unwind_regs_for(drain->machine, &regs))
+		return false;
+	unsigned number = is_sp ? regs.sp : regs.pc;
+	if ((user->mask & UINT64_C(1) << number) == 0)
+		return false;
+	*out = user->words[__builtin_popcountll(user->mask & ((UINT64_C(1) << number) - 1))];
+	return true;
+}
+
+// The stack pointer; 0: not in the sample.
+static uint64_t sp_of(const struct drain *drain, const struct record *record)
+{
+	uint64_t sp;
+	return user_register(drain, record, true, &sp) ? sp : 0;
+}
+
+// Code of a JIT compiler that was there before the recording is looked into when it is first sampled.
+static void want_jit(struct drain *drain, const struct record *record, const struct maps *maps)
+{
+	uint64_t pc;
+	if (!user_register(drain, record, false, &pc))
+		return;
+	const struct mapping *mapping = maps_find(maps, pc);
+	if (mapping != NULL && dso_get(spaces_dsos(drain->spaces), mapping->dso)->kind == DSO_ANON)
+		(void)images_want(drain->images, spaces_dsos(drain->spaces), mapping, record->id.pid, 0);
 }
 
 // The kernel copied no stack. In kernel mode that is a task whose address space is gone already (it is exiting or in exec): nothing of user
@@ -358,10 +380,12 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 		return;
 	struct buf *out = output_buffer(drain->output);
 	size_t offset = out->size;
-	if (drain->mode == CHAIN_POST)
+	if (drain->mode == CHAIN_POST) {
+		want_jit(drain, record, maps);
 		sample_copy_trimmed(out, record, record->sample.stack.dyn_size);
-	else
+	} else {
 		buf_add(out, record->header, record->size);
+	}
 	output_commit(drain->output, offset, record->id.time_ns, true);
 	keep_books(drain, record, event);
 	if (!drain->want_names || drain->mode == CHAIN_POST)

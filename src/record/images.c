@@ -31,6 +31,12 @@ struct slot {
 	struct jit_process *process; // of code in anonymous memory, else NULL
 };
 
+struct jit_code { // code of a JIT compiler, in a mapping
+	struct slot slot;
+	int32_t pid;
+	uint64_t start, time_ns;
+};
+
 enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD };
 struct request {
 	enum request_kind kind;
@@ -64,7 +70,7 @@ struct images {
 	struct slot *chunks[CHUNKS_MAX]; // slots never move: the helper holds their addresses
 	struct slot vdso[2];             // one for each ABI; [1]: 32-bit tasks
 	// Drain thread: code in anonymous memory, by process and mapping, and how searches went in each process.
-	VEC(struct slot *) jit_codes; // they do not move
+	VEC(struct jit_code *) jit_codes; // they do not move
 	struct hash_map jit_by_mapping;
 	VEC(struct jit_process *) jit_processes;
 	struct hash_map jit_by_pid;
@@ -320,32 +326,32 @@ static struct jit_process *jit_process(struct images *images, int32_t pid)
 
 // Code in anonymous memory that its compiler keeps from being written. Where it may be written, unwind information of what was there before
 // may be left. NULL: it is not worth a search.
-static struct slot *slot_of_jit(struct images *images, const struct mapping *mapping, int32_t pid)
+static struct slot *slot_of_jit(struct images *images, const struct mapping *mapping, int32_t pid, uint64_t time_ns)
 {
 	uint64_t key = hash_pair((uint64_t)(uint32_t)pid << 32 | mapping->serial, mapping->start);
 	if ((mapping->protection & PROT_WRITE) != 0)
 		return NULL;
 	const uint32_t *known = hash_map_get(&images->jit_by_mapping, key);
 	if (known != NULL)
-		return images->jit_codes.data[*known];
+		return &images->jit_codes.data[*known]->slot;
 	struct jit_process *process = jit_process(images, pid);
 	if (images->jit_codes.count >= JIT_CODES_MOST || !is_worth_a_search(process))
 		return NULL;
 	hash_map_put(&images->jit_by_mapping, key, (uint32_t)images->jit_codes.count, NULL);
-	struct slot *slot = NEW(struct slot);
-	slot->process = process;
-	vec_push(&images->jit_codes, slot);
-	return slot;
+	struct jit_code *code = NEW(struct jit_code);
+	*code = (struct jit_code){ .slot.process = process, .pid = pid, .start = mapping->start, .time_ns = time_ns };
+	vec_push(&images->jit_codes, code);
+	return &code->slot;
 }
 
 // The slot behind a mapping; NULL for what has no image by nature.
-static struct slot *slot_for(struct images *images, const struct dso *dso, uint32_t id, const struct mapping *mapping, int32_t pid)
+static struct slot *slot_for(struct images *images, const struct dso *dso, const struct mapping *mapping, int32_t pid, uint64_t time_ns)
 {
 	if (dso->kind == DSO_ANON)
-		return slot_of_jit(images, mapping, pid);
+		return slot_of_jit(images, mapping, pid, time_ns);
 	if (dso->kind == DSO_VDSO) // every process of one ABI has the same vdso
 		return &images->vdso[mapping->start < UINT64_C(1) << 32];
-	return dso->kind == DSO_FILE ? slot_of(images, id, true) : NULL;
+	return dso->kind == DSO_FILE ? slot_of(images, mapping->dso, true) : NULL;
 }
 
 static void ask(struct images *images, struct slot *slot, const struct dso *dso, const struct mapping *mapping, int32_t pid)
@@ -385,10 +391,10 @@ bool images_has_jit(const struct images *images, int32_t pid)
 	return index != NULL && is_worth_a_search(images->jit_processes.data[*index]);
 }
 
-bool images_want(struct images *images, const struct dso_table *dsos, uint32_t id, const struct mapping *mapping, int32_t pid)
+bool images_want(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, uint64_t time_ns)
 {
-	const struct dso *dso = dso_get(dsos, id);
-	struct slot *slot = slot_for(images, dso, id, mapping, pid);
+	const struct dso *dso = dso_get(dsos, mapping->dso);
+	struct slot *slot = slot_for(images, dso, mapping, pid, time_ns);
 	if (slot != NULL)
 		ask(images, slot, dso, mapping, pid);
 	return slot != NULL && dso->kind == DSO_ANON;
@@ -404,7 +410,7 @@ struct unwind_map images_map(struct images *images, const struct dso_table *dsos
 {
 	struct unwind_map map = { .start = mapping->start, .end = mapping->end };
 	const struct dso *dso = dso_get(dsos, mapping->dso);
-	struct slot *slot = slot_for(images, dso, mapping->dso, mapping, pid);
+	struct slot *slot = slot_for(images, dso, mapping, pid, 0);
 	if (slot == NULL) {
 		map.missing = imageless(dso);
 		return map;
@@ -515,6 +521,17 @@ struct image *images_vdso(const struct images *images, bool is_32)
 	return atomic_load_explicit(&images->vdso[is_32].state, memory_order_acquire) == SLOT_READY ? images->vdso[is_32].image : NULL;
 }
 
+void images_jits(const struct images *images, struct names *names)
+{
+	for (size_t i = 0; !images->abandoned && i < images->jit_codes.count; i++) {
+		const struct jit_code *code = images->jit_codes.data[i];
+		bool is_found = atomic_load_explicit(&code->slot.state, memory_order_acquire) == SLOT_READY;
+		if (atomic_load_explicit(&code->slot.process->found, memory_order_relaxed) > 0)
+			names_jit(names, &(struct name_jit){ .time_ns = code->time_ns, .start = code->start, .pid = (uint32_t)code->pid,
+			                                     .bytes = is_found ? code->slot.image->data : NULL, .size = is_found ? code->slot.image->size : 0 });
+	}
+}
+
 int images_perf_map_fd(const struct images *images, int32_t pid)
 {
 	for (size_t i = 0; !images->abandoned && i < images->perf_maps.count; i++)
@@ -563,7 +580,7 @@ void images_free(struct images *images)
 		free(images->chunks[c]);
 	}
 	for (size_t i = 0; i < images->jit_codes.count; i++) {
-		release_slot(images->jit_codes.data[i]);
+		release_slot(&images->jit_codes.data[i]->slot);
 		free(images->jit_codes.data[i]);
 	}
 	for (size_t i = 0; i < images->jit_processes.count; i++)

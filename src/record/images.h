@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/vec.h"
 #include "elf/image.h"
+#include "perfdata/names.h"
 #include "proc/dso.h"
 #include "proc/space.h"
 #include "unwind/unwind.h"
@@ -22,9 +23,9 @@ bool images_start(struct images *images); // the helper thread; false: none to b
 void images_stop(struct images *images);  // finishes what was asked for (5 s at most: a mount may hang), then ends the helper
 void images_free(struct images *images);  // images that are still referenced elsewhere live on
 
-// Drain thread. Asks for the image behind a mapping of `pid` unless it is there, asked for, or given up. true: it is code of a JIT compiler, of which unwind
-// information is looked for in the process's memory (jit_image.h): there may be more of it soon, and soon be gone.
-bool images_want(struct images *images, const struct dso_table *dsos, uint32_t dso, const struct mapping *mapping, int32_t pid);
+// Drain thread. Asks for the image behind a mapping of `pid`, made at `time_ns` (0: nobody knows), unless it is there, asked for, or given up. true: it is code of
+// a JIT compiler, of which unwind information is looked for in the process's memory (jit_image.h): there may be more of it soon, and soon be gone.
+bool images_want(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, uint64_t time_ns);
 bool images_has_jit(const struct images *images, int32_t pid); // drain thread: it was looked for in this process, and may be worth it
 // Drain thread: what the unwinder is to know about `mapping`. An image that is not there yet is asked for and answers
 // UNWIND_DEFERRED, or, with `give_up`, UNWIND_NO_IMAGE.
@@ -48,6 +49,7 @@ bool images_reread_done(struct images *images, struct buf *out);
 // After images_stop.
 struct image *images_image(const struct images *images, uint32_t dso); // NULL: not open
 struct image *images_vdso(const struct images *images, bool is_32);      // of 64-bit tasks, or of 32-bit ones; NULL: not open
+void images_jits(const struct images *images, struct names *names);       // JIT code of processes in which unwind information was found
 int images_perf_map_fd(const struct images *images, int32_t pid);      // -1: none; stays ours
 int images_jitdump_fd(const struct images *images, int32_t pid, const char **path); // -1: none; descriptor and path stay ours
 const char *images_perf_map_refusal(const struct images *images);      // "map not trusted: owner" of the first one refused, or NULL

@@ -542,14 +542,15 @@ static size_t build_ids(struct session *session, struct writer_build_id **out)
 	return count;
 }
 
-// What unwinds and names code in the vdso, wherever the stacks are unwound.
-static void add_vdsos(const struct session *session, struct names *names)
+// What unwinds code that no file holds, wherever the stacks are unwound.
+static void add_memory(const struct session *session, struct names *names)
 {
 	for (int is_32 = 0; is_32 < 2; is_32++) {
 		const struct image *image = images_vdso(session->images, is_32);
 		if (image != NULL)
 			names_vdso(names, image->data, image->size);
 	}
+	images_jits(session->images, names);
 }
 
 bool session_finish(struct session *session, struct names *names, struct err *err)
@@ -559,7 +560,7 @@ bool session_finish(struct session *session, struct names *names, struct err *er
 	session_writer_info(session, &info);
 	add_meta(session, names);
 	if (session->config->mode == CHAIN_POST)
-		add_vdsos(session, names);
+		add_memory(session, names);
 	size_t count = build_ids(session, &ids);
 	bool good = writer_finish(session->writer, &info, ids, count, names, err);
 	free(ids);

@@ -234,17 +234,28 @@ int main(void)
 }
 C
 "$CC" -O1 -w -fomit-frame-pointer -o hidden hidden.c
-"$perfsample" record -q -o hidden.data -- ./hidden 2>record.err
-got=$("$perfsample" fold --guessed -i hidden.data 2>/dev/null | grep -v asm_)
 share() { awk -v p="$1" '{ n += $NF } $0 ~ p { k += $NF } END { print int(100 * k / n) }' <<<"$got"; }
-ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_first;.*anon')" -ge 15 ]; echo $?)" "code whose .eh_frame lies in read-only memory has its caller" ||
-	echo "#   $got"
-ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_second;.*anon')" -ge 15 ]; echo $?)" "and so has other code that comes to the same place" || echo "#   $got"
-unlike "$got" 'calls_what_is_told_twice;.*anon' "what two of them tell differently is not believed"
-unlike "$got" 'calls_what_may_be_written;.*anon' "nor that of code which may be written: it may be of what was there before"
-is "$("$perfsample" script -F ip,sym,via -i hidden.data 2>/dev/null | grep -c 'calls_the_[a-z]* .*fp\|calls_the_[a-z]* .*leaf')" 0 "none of the callers is guessed"
-# Raw stacks have no names in the recording: those of the map of the process, on the same host.
+has_callers() { # FILE HOW
+	got=$("$perfsample" fold --guessed -i "$1" 2>/dev/null | grep -v asm_)
+	ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_first;.*anon')" -ge 15 ]; echo $?)" \
+		"$2: code whose .eh_frame lies in read-only memory has its caller" || echo "#   $got"
+	ok "$([ "$(share '^hidden;_start;[^_]*__libc_start.*main;calls_the_second;.*anon')" -ge 15 ]; echo $?)" \
+		"$2: and so has other code that comes to the same place" || echo "#   $got"
+	unlike "$got" 'calls_what_is_told_twice;.*anon' "$2: what two of them tell differently is not believed"
+	unlike "$got" 'calls_what_may_be_written;.*anon' "$2: nor that of code which may be written: it may be of what was there before"
+	is "$("$perfsample" script -F ip,sym,via -i "$1" 2>/dev/null | grep -c 'calls_the_[a-z]* .*fp\|calls_the_[a-z]* .*leaf')" 0 "$2: none of the callers is guessed"
+}
+"$perfsample" record -q -o hidden.data -- ./hidden 2>record.err
+has_callers hidden.data live
+# Raw stacks: what was found in the process's memory goes into the recording.
 "$perfsample" record -q --unwind post -o raw.data -- ./hidden 2>record.err
+has_callers raw.data "raw stacks"
+if "$perfsample" debug unwind raw.data >both 2>&1; then
+	ok "$(awk '/^libunwind completes/ { n = $3; same = $9 } END { print !(n > 50 && same >= 0.99 * n) }' both)" "libunwind finds the same by that" || sed 's/^/#   /' both
+else
+	skip "no libunwind" "libunwind finds the same by that"
+fi
+# They have no names in the recording: those of the map of the process, on the same host.
 at=$("$perfsample" script -F ip,dso -i raw.data 2>/dev/null | awk '/anon/ { print $1; exit }')
 pid=$("$perfsample" script -F pid -i raw.data 2>/dev/null | awk 'NF { print $1; exit }')
 if [ ! -e "/tmp/perf-$pid.map" ]; then

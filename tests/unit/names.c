@@ -30,11 +30,40 @@ static void fill(struct names *names)
 	names_vdso(names, "another", 7);
 	names_vdso(names, "\177ELF, or so", 12); // is there
 	names_vdso(names, "", 0);
+	names_jit(names, &(struct name_jit){ .pid = 7, .start = 0x7000, .time_ns = 20, .size = 0 });
+	names_jit(names, &(struct name_jit){ .pid = 7, .start = 0x7000, .time_ns = 10, .bytes = "first", .size = 5 });
+	names_jit(names, &(struct name_jit){ .pid = 7, .start = 0x7000, .time_ns = 30, .bytes = "later", .size = 5 });
+	names_jit(names, &(struct name_jit){ .pid = 6, .start = UINT64_MAX, .time_ns = UINT64_MAX, .bytes = "other", .size = 5 });
+	names_jit(names, &(struct name_jit){ .pid = 6, .start = 1, .bytes = "too large", .size = NAMES_JIT_BYTES_MOST + 1 });
 }
 
 static bool same_text(const char *a, const char *b)
 {
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+// What stood at an address, as text; "-": nothing is known, "": nothing was found.
+static const char *jit_at(const struct names *names, uint32_t pid, uint64_t start, uint64_t time_ns)
+{
+	static char text[8];
+	const struct name_jit *jit = names_jit_at(names, pid, start, time_ns);
+
+	if (jit == NULL)
+		return "-";
+	snprintf(text, sizeof(text), "%.*s", (int)jit->size, jit->size > 0 ? (const char *)jit->bytes : "");
+	return text;
+}
+
+static void jits(const struct names *names)
+{
+	is_u64(names->jits.count, 4, "JIT code");
+	is_str(jit_at(names, 7, 0x7000, 9), "-", "before the first");
+	is_str(jit_at(names, 7, 0x7000, 10), "first", "from its time on");
+	is_str(jit_at(names, 7, 0x7000, 29), "", "then code of which nothing was found");
+	is_str(jit_at(names, 7, 0x7000, UINT64_MAX), "later", "then other code");
+	is_str(jit_at(names, 7, 0x7001, 10), "-", "not where code begins");
+	is_str(jit_at(names, 8, 0x7000, 10), "-", "in another process");
+	is_str(jit_at(names, 6, UINT64_MAX, UINT64_MAX), "other", "the largest numbers");
 }
 
 static void compare(const struct names *a, const struct names *b)
@@ -82,6 +111,7 @@ int main(void)
 	names_encode(&names, &out);
 	ok(names_decode(&back, out.data, out.size, &err), "comes back (%s)", err.text);
 	compare(&names, &back);
+	jits(&back);
 	names_release(&back);
 
 	// A tag that a later version may add.
@@ -101,9 +131,9 @@ int main(void)
 	struct buf plain = { 0 };
 	struct names without = { 0 };
 	fill(&without);
-	without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = 0;
+	without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = without.jits.count = 0;
 	names_encode(&without, &plain);
-	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases and vdsos stand behind the rest");
+	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases, vdsos and JIT code stand behind the rest");
 	back = (struct names){ 0 };
 	ok(names_decode(&back, plain.data, plain.size, &err) && back.images.count == 2, "a recording without them");
 	names_release(&back);
@@ -142,7 +172,7 @@ int main(void)
 	((char *)flipped.data)[flipped.size - 1] ^= 1;
 	back = (struct names){ 0 };
 	err = (struct err){ 0 };
-	ok(!names_decode(&back, flipped.data, flipped.size, &err) && strstr(err.text, "checksum") != NULL, "a vdso that is not what was written: %s", err.text);
+	ok(!names_decode(&back, flipped.data, flipped.size, &err) && strstr(err.text, "checksum") != NULL, "bytes that are not what was written: %s", err.text);
 	names_release(&back);
 	buf_release(&flipped);
 	ok(refused > 50, "%zu single-bit faults are refused", refused);
