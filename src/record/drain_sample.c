@@ -226,10 +226,12 @@ static bool put_walked(struct drain *drain, const struct stack_job *job, const s
 	if (job->stack.size > 0) {
 		learn_top(drain, &job->record, stack, &job->stack);
 		drain->unwound++;
-		// What the copy alone held is no splice.
-		if (unwind_end_is_root(stack->end) && stack->last_cfa > sp_of(drain, &job->record) + sample->stack.dyn_size)
+		// What the copy alone held is no splice; and of more frames than a record has room for, no end is told.
+		bool goes_on = stack->last_cfa > sp_of(drain, &job->record) + sample->stack.dyn_size;
+		if (unwind_end_is_root(stack->end) && goes_on)
 			splice = job->stack.splice;
-		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size);
+		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) ||
+				 (stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size);
 	}
 	put_live(drain, &job->record, job->event, job->maps, stack, splice);
 	return true;

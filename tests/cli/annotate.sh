@@ -173,7 +173,7 @@ is "$status" 2 "no name: status 2"
 # Sources: nothing but regular files that the caller may read.
 refused() { # NAME: the source is not shown, and nothing hangs
 	local text
-	text=$(timeout 20 "$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
+	text=$(timeout 60 "$perfsample" annotate -i hot.data --no-asm work 2>/dev/null)
 	like "$text" "hot.c  \\(source not shown: " "$1"
 	like "$text" '^ +[0-9.]+ +[0-9.]+-[0-9.]+ +5$' "$1: its lines are counted all the same"
 }

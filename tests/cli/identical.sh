@@ -28,7 +28,7 @@ __attribute__((noinline)) uint64_t call_new(uint64_t x) { return new_way(x) + 2;
 int main(void)
 {
 	uint64_t x = 7;
-	for (double end = now() + 0.4; now() < end;) { x = call_old(x); x = call_new(x); x = call_new(x); x = call_new(x); }
+	for (double end = now() + 0.6; now() < end;) { x = call_old(x); x = call_new(x); x = call_new(x); x = call_new(x); }
 	return x == 1;
 }
 C

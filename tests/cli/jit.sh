@@ -48,10 +48,16 @@ cat >jit.c <<'C'
 /* mov $N,%ecx; 1: dec %ecx; jnz 1b; ret */
 static unsigned char loop[] = { 0xb9, 0, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3 };
 static FILE *dump;
-static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static uint64_t clock_ns(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static uint64_t now(void) { return clock_ns(CLOCK_MONOTONIC); }
 static void put(const void *p, size_t n) { fwrite(p, n, 1, dump); }
 static void p32(uint32_t v) { put(&v, 4); }
 static void p64(uint64_t v) { put(&v, 8); }
+static void run(void *at) /* for the same CPU time each */
+{
+	for (uint64_t end = clock_ns(CLOCK_PROCESS_CPUTIME_ID) + 80000000; clock_ns(CLOCK_PROCESS_CPUTIME_ID) < end;)
+		((void (*)(void))at)();
+}
 static void load(void *at, int index, const char *name)
 {
 	memcpy(at, loop, sizeof(loop));
@@ -59,12 +65,12 @@ static void load(void *at, int index, const char *name)
 	p32(getpid()), p32(getpid()), p64((uint64_t)at), p64((uint64_t)at), p64(sizeof(loop)), p64(index);
 	put(name, strlen(name) + 1), put(loop, sizeof(loop));
 	fflush(dump);
-	((void (*)(void))at)();
+	run(at);
 }
 int main(int argc, char **argv)
 {
 	char path[4096];
-	uint32_t n = 200000000;
+	uint32_t n = 2000000;
 	memcpy(loop + 1, &n, 4);
 	snprintf(path, sizeof(path), "%s/jit-%d.dump", argv[1], getpid());
 	dump = fopen(path, "w+");
@@ -81,11 +87,11 @@ int main(int argc, char **argv)
 	p32(1), p32(16 + 48), p64(now());
 	p32(getpid()), p32(getpid()), p64((uint64_t)code), p64((uint64_t)code + 4096), p64((uint64_t)code + 512), p64(sizeof(loop)), p64(3);
 	fflush(dump);
-	((void (*)(void))(code + 512))();
+	run(code + 512);
 	/* The heap's protection is changed and changed back: the kernel tells of anonymous executable memory over all of it. */
 	mprotect(code, 8192, PROT_READ | PROT_WRITE);
 	mprotect(code, 8192, PROT_READ | PROT_EXEC);
-	((void (*)(void))(code + 512))();
+	run(code + 512);
 	p32(3), p32(16), p64(now());
 	fclose(dump);
 	return marker == MAP_FAILED;
@@ -122,7 +128,7 @@ is "$status" 0 "a dump that is none: no failure"
 like "$err" "jit-$pid.dump: at 0x0: not a jitdump" "it is said"
 rm "jit-$pid.dump"
 mkfifo "jit-$pid.dump"
-timeout 20 "$perfsample" report -i bare.data >/dev/null 2>&1
+timeout 60 "$perfsample" report -i bare.data >/dev/null 2>&1
 is $? 0 "a FIFO in a dump's place: no waiting"
 rm "jit-$pid.dump"
 if [ "$(id -u)" -eq 0 ]; then
@@ -192,9 +198,10 @@ cat >hidden.c <<'C'
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 static unsigned char *at, *frames[2];
 /* push %rbp; sub $room,%rsp; mov $1,%ebp; mov $N,%ecx; 1: dec %ecx; jnz 1b; add $room,%rsp; pop %rbp; ret */
-static unsigned char code[] = { 0x55, 0x48, 0x81, 0xec, 0, 0, 0, 0, 0xbd, 1, 0, 0, 0, 0xb9, 0, 0, 0, 0x14, 0xff, 0xc9, 0x75, 0xfc,
+static unsigned char code[] = { 0x55, 0x48, 0x81, 0xec, 0, 0, 0, 0, 0xbd, 1, 0, 0, 0, 0xb9, 0, 0, 0x20, 0, 0xff, 0xc9, 0x75, 0xfc,
 	0x48, 0x81, 0xc4, 0, 0, 0, 0, 0x5d, 0xc3 };
 static void describe(unsigned char *to, uint32_t room)
 {
@@ -222,7 +229,13 @@ static void make(uint32_t room, int is_writable, uint32_t also)
 	mprotect(at, 4096, is_writable ? PROT_READ | PROT_WRITE | PROT_EXEC : PROT_READ | PROT_EXEC);
 }
 static void gone(void) { munmap(at, 4096), munmap(frames[0], 8192), munmap(frames[1], 8192); }
-#define CALLS(name) __attribute__((noinline)) void name(void) { ((void (*)(void))at)(); __asm__ volatile(""); }
+/* No return address is left where the code makes room. */
+static __attribute__((noinline)) void wipe(void) { volatile long room[512]; for (int i = 0; i < 512; i++) room[i] = 0; }
+#define CALLS(name) __attribute__((noinline)) void name(void) \
+{ \
+	for (clock_t end = clock() + CLOCKS_PER_SEC / 10; clock() < end;) \
+		wipe(), ((void (*)(void))at)(); \
+}
 CALLS(calls_the_first) CALLS(calls_the_second) CALLS(calls_what_is_told_twice) CALLS(calls_what_may_be_written)
 int main(void)
 {

@@ -44,18 +44,18 @@ case $(nm -D "$perfsample" 2>/dev/null) in
 		limit=65536
 		[ "$file" = huge/window.data ] && limit=$((65536 + 140000))
 		status=0
-		(ulimit -v $limit && exec timeout 10 "$perfsample" report --jobs 1 -i "$file") >"$work/out" 2>"$work/err" || status=$?
+		(ulimit -v $limit -t 10 && exec timeout 100 "$perfsample" report --jobs 1 -i "$file") >"$work/out" 2>"$work/err" || status=$?
 		[ $status -eq 0 ] || { [ $status -eq 4 ] && grep -q -F "$file: " "$work/err"; }
 		ok $? "$file: status $status within $limit kB$([ $status -eq 0 ] || echo ", $(sed 's/^[^:]*: [^:]*: //; s/#/no./g' "$work/err" | head -1 | cut -c1-120)")" ||
 			head -3 "$work/err" | sed 's/^/# /'
-		(ulimit -v $limit && exec timeout 10 "$perfsample" fold -q --salvage -i "$file") >/dev/null 2>"$work/err"
+		(ulimit -v $limit -t 10 && exec timeout 100 "$perfsample" fold -q --salvage -i "$file") >/dev/null 2>"$work/err"
 		status=$?
 		[ $status -eq 0 ] || [ $status -eq 4 ]
 		ok $? "with --salvage: status $status"
 	done
 	# Copies on change of what forks share: 400 MB, were they not held to the size of the file.
 	status=0
-	(ulimit -v 230000 && exec timeout 20 "$perfsample" report --jobs 1 -i forks.data) >"$work/out" 2>"$work/err" || status=$?
+	(ulimit -v 230000 -t 20 && exec timeout 100 "$perfsample" report --jobs 1 -i forks.data) >"$work/out" 2>"$work/err" || status=$?
 	is $status 0 "address spaces beyond any proportion to the file: read"
 	like "$(cat "$work/err")" "[0-9]+ mappings were left out: the file says more of address spaces than its size bears out" "and what was left out is said"
 	;;

@@ -166,7 +166,7 @@ is "$(head -c 8 "$dir/stream")" PERFILE2 "-o - streams"
 ok "$(grep -q "^done" "$dir/err"; echo $?)" "the command's own output goes to standard error then"
 rec -F 3000 --max-size 150K -o max.data -- ./burn 4
 ok "$([ "$(stat -c %s "$dir/max.data")" -lt 1000000 ] && grep -q -- "--max-size" "$dir/err"; echo $?)" "--max-size ends it, and it is said"
-rec --max-cpu 0.05 -o cpu.data -- ./burn 4 2; ok "$(grep -q "one sample every 2.606182 ms" "$dir/err"; echo $?)" "--max-cpu goes to the next coarser period, and it is said"
+rec --max-cpu 0.01 -o cpu.data -- ./burn 4 2; ok "$(grep -q "one sample every 2.606182 ms" "$dir/err"; echo $?)" "--max-cpu goes to the next coarser period, and it is said"
 if [ "$root" -eq 0 ] && mkdir "$dir/small" && mount -t tmpfs -o size=200k none "$dir/small" 2>/dev/null; then
 	rec --min-free 0 -F 4000 -o small/f.data -- ./burn 3; is $? 6 "a full disk: status 6"
 	ok "$(grep -q "No space left" "$dir/err"; echo $?)" "which is said"
