@@ -1,6 +1,7 @@
 #!/bin/bash
 # perfsample check: answers, fixes, statuses, JSON; of the host, a process, a deleted binary, a container's cgroup, hostile names.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 pids=() groups=()
 # shellcheck disable=SC2317 # called by the trap
 finish() {
@@ -44,10 +45,11 @@ ok "$(json "$work/host.json" 'doc["can_record"] == all(c["ok"] is not False for 
 
 # A process of our own, its program deleted, its name hostile.
 cp "$(command -v sleep)" "$work/sleep"
-bash -c 'exec -a "evil" "$0" 60' "$work/sleep" &
+bash -c 'exec -a "evil" "$0" 600' "$work/sleep" &
 pid=$!
 pids+=("$pid")
-for _ in $(seq 100); do [ "$(readlink "/proc/$pid/exe")" = "$work/sleep" ] && break; sleep 0.02; done
+runs_sleep() { [ "$(readlink "/proc/$pid/exe")" = "$work/sleep" ]; }
+soon runs_sleep
 "$perfsample" check -p "$pid" >"$work/pid.txt" 2>"$work/err"
 status=$?
 if may_record; then
@@ -70,10 +72,10 @@ libc = ctypes.CDLL(None)
 libc.prctl(15, b"\x1b[31m\xffx", 0, 0, 0)
 code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 print("ready", flush=True)
-time.sleep(60)' >"$work/ready" &
+time.sleep(600)' >"$work/ready" &
 hostile=$!
 pids+=("$hostile")
-for _ in $(seq 100); do [ -s "$work/ready" ] && break; sleep 0.02; done
+soon test -s "$work/ready"
 "$perfsample" check -p "$hostile" >"$work/hostile.txt"
 ok "$(! grep -q $'\x1b' "$work/hostile.txt" && grep -q 'x1b' "$work/hostile.txt"; echo $?)" "control characters of a name are escaped"
 ok "$("$perfsample" check -p "$hostile" --format json | python3 -c 'import json, sys; json.load(sys.stdin)'; echo $?)" "and its JSON is valid"
@@ -87,7 +89,7 @@ ok "$(grep -qE "^yes +names of JIT code +/tmp/perf-$hostile.map" "$work/hostile.
 bash -c 'while :; do :; done' &
 busy=$!
 pids+=("$busy")
-sleep 0.3
+soon has_used "$busy" 100
 "$perfsample" check -p "$busy" --format json >"$work/busy.json"
 ok "$(json "$work/busy.json" '0 < doc["target"]["cpus_busy"] < 1.3 and abs(doc["target"]["samples_per_second"] / doc["target"]["cpus_busy"] - 772) < 1'; echo $?)" \
 	"a busy process: CPUs, samples a second"
@@ -133,7 +135,7 @@ root=$(awk '$0 ~ / - cgroup2 / { print $5; exit }' /proc/self/mountinfo)
 id=4f3c2b1a99887766554433221100ffeeddccbbaa00112233445566778899aabb
 if [ -n "$root" ] && ! grep -q perf_event /proc/self/cgroup && mkdir "$root/docker-$id.scope" 2>/dev/null; then
 	groups=("$root/docker-$id.scope" "$root/docker-4f3c${id#4f3c2b}ff.scope")
-	sleep 60 &
+	sleep 600 &
 	inside=$!
 	pids+=("$inside")
 	echo "$inside" >"$root/docker-$id.scope/cgroup.procs"
@@ -141,7 +143,7 @@ if [ -n "$root" ] && ! grep -q perf_event /proc/self/cgroup && mkdir "$root/dock
 	ok "$(json "$work/container.json" "doc['target']['kind'] == 'container' and doc['target']['ids'] == [$inside] and doc['command'].endswith('--container 4f3c2b --duration 30s')"; echo $?)" \
 		"a container by the beginning of its ID"
 	mkdir "$root/docker-4f3c${id#4f3c2b}ff.scope"
-	sleep 60 &
+	sleep 600 &
 	pids+=("$!")
 	echo "$!" >"$root/docker-4f3c${id#4f3c2b}ff.scope/cgroup.procs"
 	"$perfsample" check --container 4f3c >"$work/out" 2>"$work/err"
