@@ -24,7 +24,7 @@ struct unwind_arch {
 	uint8_t perf_pc, perf_sp, perf_fp, perf_lr; // asm/perf_regs.h; perf_lr 0xff: none
 	uint64_t perf_mask;     // registers to ask the kernel for
 	uint8_t dwarf_to_perf[UNWIND_REGISTERS]; // 0xff: not delivered
-	uint64_t callee_saved;  // DWARF registers that keep their value where no rule speaks of them, a bit each
+	uint64_t callee_saved;  // DWARF registers that every function leaves as they were, a bit each
 	uint64_t ra_mask;       // bits of a return address that count (PAC stripped)
 	bool signs_addresses;   // a signature may stand in bits of return addresses that `ra_mask` keeps, where addresses have fewer
 	uint64_t addr_end;      // first address that user space cannot have

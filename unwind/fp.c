@@ -129,6 +129,11 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
 	return best;
 }
 
+bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc)
+{
+	return trust_in(walk, ra, pc) != NO_CALL;
+}
+
 bool walk_from_nowhere(struct walk *walk, struct cursor *at)
 {
 	struct candidate found = { .ra = at->lr, .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };

@@ -60,7 +60,9 @@ static bool find_register(struct full_step *s, const struct cfi_row *row, unsign
 	*known = true;
 	switch (rule->kind) {
 	case CFI_UNSPECIFIED:
-		*known = (arch->callee_saved >> reg & 1) != 0 && register_get(s->from, reg, out);
+		// A callee may change the others; but whoever says that the CFA is in one of them across a call knows what it calls (libcrypto's AES, CFA in
+		// rax). Nobody else asks for them.
+		*known = reg != arch->dwarf_ra && register_get(s->from, reg, out);
 		return true;
 	case CFI_SAME:
 		*known = register_get(s->from, reg, out);
@@ -225,6 +227,12 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 	if (!good && s.no_register && !walk->has_gap && walk->registers_frame != frame && walk->rewalks++ < MAX_REWALKS && rewalk(walk, frame)) {
 		s.no_register = false;
 		good = full_step(&s, &row, &fde.cie, &to, &ra);
+	}
+	// Was it kept indeed? Then a call returns there.
+	if (good && row.cfa.kind == CFI_REGISTER && at->kind == FRAME_RETURN && (walk->arch->callee_saved >> row.cfa.value & 1) == 0 &&
+	    (uint64_t)row.cfa.value != walk->arch->dwarf_sp && !walk_is_called(walk, ra, lookup)) {
+		*end = UNWIND_UNSUPPORTED;
+		return false;
 	}
 	*end = s.end;
 	if (!good || !arrive(walk, at, &to, ra, fde.cie.is_signal, end))

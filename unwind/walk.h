@@ -158,6 +158,8 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
 // fp.c: code called an address where none is, so that the return address is where the call put it. It must stand behind a call that may have done that.
 bool walk_from_nowhere(struct walk *walk, struct cursor *at);
+// fp.c: whether what stands before a return address may be a call that led to `pc`.
+bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc);
 // fp.c: the frame pointer's pair alone.
 bool walk_frame_pointer(struct walk *walk, struct cursor *at);
 

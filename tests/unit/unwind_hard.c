@@ -11,6 +11,7 @@
 #include "tests/live_stack.h"
 
 void cfa_in_rbx(void (*callee)(void));
+void cfa_in_rax(void);
 void ra_in_r11(void);
 void with_expressions(void (*callee)(void));
 void no_cfi_leaf(void);
@@ -34,6 +35,38 @@ __asm__(
 	"	pop %rbx\n"
 	"	.cfi_def_cfa_offset 8\n"
 	"	.cfi_restore %rbx\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"cfa_in_rax:\n" // libcrypto's AES: what it calls leaves rax alone, as nothing obliges it to
+	"	.cfi_startproc\n"
+	"	mov %rsp, %rax\n"
+	"	.cfi_def_cfa_register %rax\n"
+	"	push %rbx\n"
+	"	.cfi_offset %rbx, -16\n"
+	"	sub $0x80, %rsp\n"
+	"	and $-128, %rsp\n"
+	"	call 1f\n"
+	"	nop\n"
+	"	call 1f\n"
+	"	mov -8(%rax), %rbx\n"
+	"	.cfi_restore %rbx\n"
+	"	mov %rax, %rsp\n"
+	"	.cfi_def_cfa_register %rsp\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"1:	.cfi_startproc\n"
+	"	push %rbx\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	.cfi_offset %rbx, -16\n"
+	"	xor %ebx, %ebx\n"
+	"	call 2f\n"
+	"	pop %rbx\n"
+	"	.cfi_def_cfa_offset 8\n"
+	"	.cfi_restore %rbx\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"2:	.cfi_startproc\n"
+	"	nop\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
 	"ra_in_r11:\n" // as vfork does it
@@ -117,6 +150,13 @@ static void exercise_rbx(void)
 {
 	start_stepping();
 	cfa_in_rbx(busy);
+	stop_stepping();
+}
+
+static void exercise_rax(void)
+{
+	start_stepping();
+	cfa_in_rax();
 	stop_stepping();
 }
 
@@ -276,6 +316,7 @@ int main(void)
 {
 	live_start();
 	test_steps("CFA in rbx", exercise_rbx);
+	test_steps("CFA in rax, which what is called leaves alone", exercise_rax);
 	test_steps("return address in r11", exercise_r11);
 	test_steps("expressions", exercise_expressions);
 	test_restorer();

@@ -177,15 +177,21 @@ static struct unwind_map map_entry(void *context, uint64_t addr)
 	return (struct unwind_map){ .start = start, .end = start + 256, .bias = mapped->bias, .image = mapped->image };
 }
 
-static void walk_words(struct mapped *mapped, const uint64_t *regs, const uint64_t *words, size_t count, struct unwind_stack *out)
+// `regs`: rax, then the frame pointer, sp and pc.
+static void walk_with_rax(struct mapped *mapped, const uint64_t *regs, const uint64_t *words, size_t count, struct unwind_stack *out)
 {
 	struct unwinder *unwinder = unwinder_new();
 	const struct unwind_input input = {
-		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)words, .stack_size = count * sizeof(*words),
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 | 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)words, .stack_size = count * sizeof(*words),
 		.generation = 1, .map = map_entry, .map_context = mapped,
 	};
 	unwind_stack(unwinder, &input, out);
 	unwinder_free(unwinder);
+}
+
+static void walk_words(struct mapped *mapped, const uint64_t *regs, const uint64_t *words, size_t count, struct unwind_stack *out)
+{
+	walk_with_rax(mapped, (const uint64_t[]){ 0, regs[0], regs[1], regs[2] }, words, count, out);
 }
 
 // From a PLT slot through the realigned function to the root: the addresses must be these.
@@ -242,6 +248,38 @@ static void test_static_pie(void)
 	const uint64_t high = 0x7f1234560000;
 	ok(image->image->entry < high && walks(image, high, 0, 0) && walks(image, high, 11, 1), "static-pie: to the root, by rules");
 	unwind_image_free(image);
+	buf_release(&file);
+}
+
+// ---------------------------------------------------------------- a CFA in a register that callees may change
+
+static const char kept_source[] =
+	".text\n.globl _start\n_start: .cfi_startproc\n.cfi_undefined rip\ncall keeper\nnop\nnop\nnop\n.cfi_endproc\n" // a call ends at 5
+	".balign 64\nkeeper: .cfi_startproc\nmov %rsp, %rax\n.cfi_def_cfa_register rax\nsub $24, %rsp\ncall small\nmov %rax, %rsp\n" // 76
+	".cfi_def_cfa_register rsp\nret\n.cfi_endproc\n"
+	".balign 64\nsmall: .cfi_startproc\nnop\nret\n.cfi_endproc\n"; // 128
+
+static void test_kept(void)
+{
+	struct buf file = { 0 };
+	struct frame frames[8];
+
+	scratch_write("kept.s", kept_source);
+	if (!shell("test $(uname -m) = x86_64 && as -o kept.o kept.s 2>err && ld -o kept kept.o 2>>err") || !read_built("kept", &file)) {
+		skip("no assembler for it", "a CFA in a register that callees may change");
+		return;
+	}
+	struct mapped mapped = { .image = open_bytes(file.data, file.size) };
+	uint64_t entry = mapped.image->image->entry, sp = 0x7000;
+	const uint64_t words[16] = { entry + 76, 1, 2, 3, entry + 5, entry + 7 };
+	struct unwind_stack out = { .frames = frames, .capacity = 8 };
+	for (uint64_t rax = sp + 8; rax < sp + 8 * 16; rax += 8) {
+		bool is_kept = rax == sp + 8 * 4;
+		walk_with_rax(&mapped, (const uint64_t[]){ rax, 0, sp, entry + 128 }, words, 16, &out);
+		bool good = is_kept ? out.end == UNWIND_ROOT && out.count == 3 && frames[2].addr == entry + 5 : out.end == UNWIND_UNSUPPORTED && out.count == 2;
+		ok(good, "rax %s: %zu frames, %s", is_kept ? "as it was" : "changed, behind no call", out.count, unwind_end_name(out.end));
+	}
+	unwind_image_free(mapped.image);
 	buf_release(&file);
 }
 
@@ -320,6 +358,7 @@ int main(void)
 	test_segments();
 	test_forms();
 	test_static_pie();
+	test_kept();
 	test_entry();
 	test_vdso();
 	return tap_done();
