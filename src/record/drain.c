@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc/procfs.h"
+
 static const uint64_t TICK_NS = 1000 * 1000 * 1000;
 static const uint64_t REAP_NS = UINT64_C(5) * 1000 * 1000 * 1000;
 static const uint64_t JIT_SOON_NS = UINT64_C(1) * 1000 * 1000 * 1000;
@@ -165,6 +167,10 @@ static void forked(struct drain *drain, const struct record *record, bool synthe
 		return; // a thread
 	const struct process *parent = spaces_find_process(drain->spaces, (int32_t)record->task.ppid);
 	bool is_target = parent != NULL && parent->is_target;
+	struct procfs_birth birth;
+	// /proc read again after a loss shows children that were there before, too.
+	if (is_target && synthesized)
+		is_target = procfs_birth((int32_t)record->task.pid, &birth) && birth.ticks >= drain->since_ticks;
 	// What /proc says adds to the descent, but a root stays one whoever its parent is.
 	if (is_target || !synthesized)
 		spaces_process(drain->spaces, (int32_t)record->task.pid)->is_target = is_target;

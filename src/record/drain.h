@@ -57,6 +57,7 @@ struct drain {
 	const uint32_t *cpus;
 	enum chain_mode mode;
 	uint16_t machine;          // EM_* of this host
+	uint64_t since_ticks;      // the target's: what it had started before is no part of it
 	bool filter;               // keep the descent of what is_target marks; the rest are `others`
 	bool want_names;           // collect sampled addresses
 	bool any_pid;              // -a: everyone is a target

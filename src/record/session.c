@@ -364,6 +364,7 @@ static bool begin(struct session *session, struct err *err)
 	struct target *target = &session->target;
 	bool on_exec = target->events.scope == SCOPE_TASK && target->events.enable_on_exec;
 	target_begin(target);
+	session->drain.since_ticks = target->since_ticks;
 	if (!on_exec)
 		enable_sideband(session);
 	describe_before(session);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "proc/procfs.h"
 #include "record/family.h"
 #include "record/privilege.h"
@@ -189,6 +190,39 @@ static bool open_command(struct target *target, const struct target_config *conf
 	return true;
 }
 
+static bool is_root(const struct target *target, int32_t pid)
+{
+	for (size_t i = 0; i < target->roots.count; i++)
+		if (target->roots.data[i] == pid)
+			return true;
+	return false;
+}
+
+// What the targets had started before: recorded where a cgroup is sampled, not where tasks are, as perf has it. Whoever named a server's first
+// process meant its workers as often as not.
+static void tell_children(const struct target *target, struct decisions *decisions)
+{
+	enum { NAMED_MOST = 8 };
+	struct procfs_ids below = { 0 };
+	struct buf pids = { 0 };
+	size_t others = 0;
+	(void)procfs_descendants_of(target->roots.data, target->roots.count, &below);
+	for (size_t i = 0; i < target->roots.count; i++)
+		buf_printf(&pids, "%s%d", i > 0 ? "," : "", target->roots.data[i]);
+	for (size_t i = 0; i < below.ids.count; i++)
+		if (!is_root(target, below.ids.data[i]) && ++others <= NAMED_MOST)
+			buf_printf(&pids, ",%d", below.ids.data[i]);
+	const char *one = others == 1 ? "" : "es";
+	if (others > 0 && target->events.scope == SCOPE_CGROUP)
+		decide(decisions, "%zu process%s that it had started before, in the same cgroup, %s recorded too", others, one, others == 1 ? "is" : "are");
+	else if (others > NAMED_MOST || (others > 0 && target->roots.count > NAMED_MOST))
+		decide(decisions, "%zu process%s that it had started before %s not recorded: -p with their PIDs, or --cgroup", others, one, others == 1 ? "is" : "are");
+	else if (others > 0)
+		decide(decisions, "%zu process%s that it had started before %s not recorded: -p %s", others, one, others == 1 ? "is" : "are", buf_text(&pids));
+	vec_release(&below.ids);
+	buf_release(&pids);
+}
+
 static void choose_for_pids(struct target *target, const struct target_config *config, const struct event_specs *specs,
                             struct decisions *decisions)
 {
@@ -292,6 +326,8 @@ bool target_open(struct target *target, const struct target_config *config, cons
 		return false;
 	if (config->kind == TARGET_PIDS || config->kind == TARGET_TIDS || config->kind == TARGET_USER)
 		choose_for_pids(target, config, specs, decisions);
+	if (config->kind == TARGET_PIDS)
+		tell_children(target, decisions);
 	refresh(target);
 	if (config->kind != TARGET_COMMAND && config->command != NULL)
 		return start_command(target, config, false, err);
@@ -356,11 +392,7 @@ static void drop_the_dead(struct target *target)
 	size_t kept = 0;
 	for (size_t i = 0; i < target->tids.count; i++) {
 		struct procfs_status status;
-		bool is_ours = false;
-		if (procfs_status(target->tids.data[i], &status))
-			for (size_t r = 0; r < target->roots.count; r++)
-				is_ours |= target->roots.data[r] == status.tgid;
-		if (is_ours)
+		if (procfs_status(target->tids.data[i], &status) && is_root(target, status.tgid))
 			target->tids.data[kept++] = target->tids.data[i];
 	}
 	target->tids.count = kept;

@@ -6,6 +6,7 @@ if [ "$(id -u)" -ne 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/
 	exit 0
 fi
 cat >"$work/family.c" <<'C'
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@ cat >"$work/family.c" <<'C'
 #include <unistd.h>
 static volatile long sink;
 static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
-static double wall(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
 static void burn(double seconds) { for (double end = cpu() + seconds; cpu() < end;) sink++; }
 // Deeper than the kernel copies, when asked for.
 __attribute__((noinline)) static long deep(int frames, double seconds)
@@ -35,15 +35,15 @@ static void child(const char *name)
 		busy((void *)name);
 	}
 }
-int main(int argc, char **argv) // DEPTH SECONDS: until the file `go` is there only what is not followed runs
+int main(int argc, char **argv) // DEPTH SECONDS (of its CPU time, one of five shares): until the file `go` is there only what is not followed runs
 {
 	(void)argc;
 	double seconds = atof(argv[2]);
 	pthread_t thread;
 	child("before");
+	close(creat("ready", 0600));
 	while (access("go", F_OK) != 0)
 		usleep(1000);
-	double start = wall();
 	child("early");
 	pid_t leaves = fork();
 	if (leaves == 0) {
@@ -53,58 +53,76 @@ int main(int argc, char **argv) // DEPTH SECONDS: until the file `go` is there o
 	}
 	waitpid(leaves, NULL, 0);
 	pthread_create(&thread, NULL, busy, "thread");
-	while (wall() < start + 0.7 * seconds)
+	while (cpu() < 0.7 * seconds)
 		sink += deep(atoi(argv[1]), 0.02);
 	child("late");
-	while (wall() < start + seconds)
+	while (cpu() < seconds)
 		sink += deep(atoi(argv[1]), 0.02);
 	kill(0, SIGKILL);
 }
 C
 gcc -O1 -pthread -o "$work/family" "$work/family.c" || { echo "Bail out! the program is not built"; exit 1; }
 
-# followed WHAT OPTIONS…: `deepness` and `seconds` are the program's arguments. Nobody that was there before; all others are seen in the last fifth of the recording, too.
-followed() {
-	local what=$1
-	shift
-	rm -f "$work/go"
-	(cd "$work" && exec setsid ./family "$deepness" "$seconds") & local target=$!
-	(cd "$work" && exec "$perfsample" record -o family.data -p "$target" "$@" 2>err) & local recorder=$!
-	sleep 0.7
+# On one CPU, so that they share it for long enough whatever the machine has.
+cpu=$(taskset -pc $$ | sed 's/.*: *//; s/[,-].*//')
+# begin RECORD OPTIONS…: `target` is the program, with what is not followed, `recorder` records it; now it goes on.
+begin() {
+	rm -f "$work/go" "$work/ready"
+	(cd "$work" && exec setsid taskset -c "$cpu" ./family "$deepness" "$seconds") & target=$!
+	for _ in $(seq 500); do [ ! -e "$work/ready" ] || break; sleep 0.02; done
+	(cd "$work" && exec "$perfsample" record -o family.data "$1" "$target" "${@:2}" 2>err) & recorder=$!
+	for _ in $(seq 500); do ! readlink /proc/"$recorder"/fd/* 2>/dev/null | grep -q perf_event || break; sleep 0.02; done
+	sleep 0.3
 	touch "$work/go"
 	wait "$recorder"
 	wait "$target" 2>/dev/null
-	"$perfsample" script -i "$work/family.data" -F comm,time >"$work/script" 2>/dev/null
-	grep -q "$wanted" <(tr -s '\n ' ' ' <"$work/err" | sed 's/perfsample: //g')
-	ok $? "$what: the recorder did ($wanted)" || sed 's/^/#   /' "$work/err"
+}
+# followed WHAT OPTIONS…: `deepness` and `seconds` are the program's arguments. Nobody that was there before; all others are seen in the last fifth of the CPU time, too.
+followed() {
+	local what=$1
+	shift
+	begin -p "$@"
+	"$perfsample" script -i "$work/family.data" -F comm,time,period >"$work/script" 2>/dev/null
+	grep -qE -- "$wanted" <(tr -s '\n ' ' ' <"$work/err" | sed 's/perfsample: //g')
+	ok $? "$what: the recorder said so ($wanted)" || sed 's/^/#   /' "$work/err"
 	python3 - "$work/script" <<'P'
 import collections, sys
 samples = [line.split() for line in open(sys.argv[1]) if line.strip()]
-times = [float(time.rstrip(":")) for _, time in samples]
-last = max(times) - 0.2 * (max(times) - min(times))
-late = collections.Counter(comm for (comm, _), time in zip(samples, times) if time > last)
-everybody = collections.Counter(comm for comm, _ in samples)
+total, taken, late = sum(int(period) for _, _, period in samples), 0, collections.Counter()
+for comm, _, period in sorted(samples, key=lambda sample: float(sample[1].rstrip(":"))):
+    taken += int(period)
+    late[comm] += taken > 0.8 * total
+everybody = collections.Counter(comm for comm, _, _ in samples)
+followed = {"family", "early", "orphan", "thread", "late"}
 print("#  ", dict(everybody), "of these late", dict(late))
-sys.exit(everybody["before"] > 0 or any(late[comm] == 0 for comm in ("family", "early", "orphan", "thread", "late")))
+sys.exit(set(everybody) != followed or any(late[comm] == 0 for comm in followed))
 P
 	ok $? "$what: what it started is followed to the end, what was there before is not"
 }
-deepness=0 seconds=2 wanted='samples of'
+deepness=0 seconds=0.3 wanted='1 process that it had started before is not recorded: -p [0-9]+,[0-9]+'
 followed "nothing switched"
-deepness=60 seconds=4 wanted='stacks deeper than the copy are read on'
+deepness=60 seconds=0.7 wanted='stacks deeper than the copy are read on'
 followed "reading stacks beyond the copy"
-deepness=0 seconds=6 wanted='on one sample every'
+deepness=0 seconds=1 wanted='on one sample every'
 followed "a coarser period" -F 20000 --max-cpu 0.1
 
 # Threads named one by one are what perf's -t means by them.
-rm -f "$work/go"
-(cd "$work" && exec setsid ./family 0 1) & target=$!
-(cd "$work" && exec "$perfsample" record -q -o threads.data -t "$target") & recorder=$!
-sleep 0.5
-touch "$work/go"
-wait "$recorder"
-wait "$target" 2>/dev/null
-is "$("$perfsample" script -i "$work/threads.data" -F comm 2>/dev/null | tr -d ' ' | sort -u | tr '\n' ' ' | sed 's/^ //')" "family " "-t: that thread alone"
+seconds=0.2
+begin -t
+is "$("$perfsample" script -i "$work/family.data" -F comm 2>/dev/null | tr -d ' ' | sort -u | tr '\n' ' ' | sed 's/^ //')" "family " "-t: that thread alone"
 ps record -t $$ --inherit -o "$work/x" -- true
 like "$status $err" '^2 .*--inherit: -t records the threads' "-t --inherit is refused, with what to use"
+# A cgroup that the target has to itself is sampled as one (a container, a service): with what was there before, and that is said.
+group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/perfsample-family-$$
+if mkdir "$group" 2>/dev/null; then
+	(echo 0 >"$group/cgroup.procs" && while :; do :; done & echo 0 >"$group/cgroup.procs" && exec sleep 1000) & target=$!
+	for _ in $(seq 500); do [ "$(wc -l <"$group/cgroup.procs")" -lt 2 ] || break; sleep 0.02; done
+	ps record -o "$work/group.data" -p "$target" --duration 0.3
+	like "$(tr -s '\n ' ' ' <<<"$err" | sed 's/perfsample: //g')" '1 process that it had started before, in the same cgroup, is recorded too' "a cgroup of its own: what else is recorded"
+	xargs kill <"$group/cgroup.procs"
+	wait "$target" 2>/dev/null
+	for _ in $(seq 500); do ! rmdir "$group" 2>/dev/null || break; sleep 0.02; done
+else
+	skip "no cgroup2 to write to" "a cgroup of its own: what else is recorded"
+fi
 done_testing
