@@ -12,7 +12,7 @@ __attribute__((noinline)) void dive(int n) { if (n > 0) dive(n - 1); else leaf()
 int main(void)
 {
 	struct timespec t;
-	do { dive(20); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (t.tv_nsec < 300000000 && t.tv_sec == 0);
+	do { dive(20); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (t.tv_nsec < 500000000 && t.tv_sec == 0);
 }
 C
 ${CC:-gcc} -O2 -g -fno-optimize-sibling-calls -o "$work/deep" "$work/deep.c" || exit 1

@@ -19,7 +19,7 @@
 
 static bool wait_for(struct child *child)
 {
-	for (int i = 0; i < 5000 && !child_poll(child); i++)
+	for (int i = 0; i < 60000 && !child_poll(child); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	return child_poll(child);
 }
@@ -119,7 +119,7 @@ static void recorder_dies(void)
 	waitpid(recorder, NULL, 0);
 	int status = 0;
 	pid_t got = 0;
-	for (int i = 0; i < 3000 && (got = waitpid(held_pid, &status, WNOHANG)) == 0; i++)
+	for (int i = 0; i < 60000 && (got = waitpid(held_pid, &status, WNOHANG)) == 0; i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	if (got == 0)
 		kill(held_pid, SIGKILL);

@@ -447,7 +447,7 @@ int main(void)
 	scratch_write("before.c", "struct before { int first; char second; }; int before(struct before *b) { return b->first * b->second; }\n");
 	if (have("llvm-dwp") && have("clang")) // llvm-dwp 14 never ends on what gcc writes
 		build("clang, split DWARF 5 in a package",
-		      "clang -O2 -gdwarf-5 -gsplit-dwarf -c before.c t.c && clang -o t before.o t.o && timeout 30 llvm-dwp -e t -o t.dwp && rm *.dwo", LLVM);
+		      "clang -O2 -gdwarf-5 -gsplit-dwarf -c before.c t.c && clang -o t before.o t.o && timeout 200 llvm-dwp -e t -o t.dwp && rm *.dwo", LLVM);
 	else
 		skip("no llvm-dwp", "clang, split DWARF 5 in a package");
 	if (have("dwp"))

@@ -166,7 +166,7 @@ static void lists(void)
 		for (;;)
 			pause();
 	}
-	for (int i = 0; i < 1000 && (!procfs_descendants(child, &ids) || ids.ids.count == 0); i++)
+	for (int i = 0; i < 60000 && (!procfs_descendants(child, &ids) || ids.ids.count == 0); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	int32_t grandchild = ids.ids.count == 1 ? ids.ids.data[0] : 0;
 	ok(grandchild > 0, "a child has one child");
@@ -388,7 +388,7 @@ static void records_of_the_headless(void)
 		pthread_exit(NULL);
 	}
 	snprintf(path, sizeof(path), "/proc/%d/exe", child);
-	for (int i = 0; i < 1000 && !(procfs_status(child, &status) && status.threads == 2 && readlink(path, (char[8]){ 0 }, 8) < 0); i++)
+	for (int i = 0; i < 60000 && !(procfs_status(child, &status) && status.threads == 2 && readlink(path, (char[8]){ 0 }, 8) < 0); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	int32_t task = procfs_task_with_memory(child);
 	ok(task != child && task > 0, "a thread shows the memory of a process whose main thread has ended");

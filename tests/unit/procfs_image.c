@@ -65,7 +65,7 @@ static pid_t start(const char *program, const char *preload)
 		execl(program, program, "100", (char *)NULL);
 		_exit(127);
 	}
-	for (int i = 0; i < 1000 && !(mapping_of(pid, program)->found && (preload == NULL || mapping_of(pid, preload)->found)); i++)
+	for (int i = 0; i < 60000 && !(mapping_of(pid, program)->found && (preload == NULL || mapping_of(pid, preload)->found)); i++)
 		usleep(1000);
 	return pid;
 }
@@ -205,7 +205,7 @@ static void replaced(void)
 	unlink(library);
 	snprintf(other, sizeof(other), "%s", library);
 	if (mkfifo(other, 0600) == 0) {
-		alarm(5);
+		alarm(120);
 		good = opens(pid, &now, &image, &err);
 		alarm(0);
 		ok(good && build_id_equal(&image->build_id, &id), "a FIFO under its name does not stop us");
