@@ -143,12 +143,12 @@ static const char *read_debuglink(const struct image *image, struct buf *storage
 	return b.bad || !is_plain_name(name) ? NULL : name;
 }
 
-struct image *debug_file_find(const struct symbolizer_options *options, const struct image *image, bool *is_wrong)
+static struct image *find_debug(const struct symbolizer_options *options, const struct image *image, bool by_id, bool *is_wrong)
 {
 	static const char *const suffixes[] = { ".debug", "/debug", NULL };
 	struct search search = { .options = options, .image = image, .concerns = image->path, .id = &image->build_id, .suffixes = suffixes };
 	struct buf storage = { 0 };
-	if (!for_each_directory(&search, try_build_id)) {
+	if (!for_each_directory(&search, try_build_id) && !by_id) {
 		search.link = read_debuglink(image, &storage, &search.crc);
 		if (search.link != NULL && !try_link_beside(&search))
 			for_each_directory(&search, try_link_under);
@@ -156,6 +156,28 @@ struct image *debug_file_find(const struct symbolizer_options *options, const st
 	buf_release(&storage);
 	*is_wrong = search.is_wrong;
 	return search.found;
+}
+
+struct image *debug_file_find(const struct symbolizer_options *options, const struct image *image, bool *is_wrong)
+{
+	return find_debug(options, image, false, is_wrong);
+}
+
+static bool has_debug_frame(const struct image *image)
+{
+	const struct image_section *section = image_find_section(image, ".debug_frame");
+	struct bytes raw;
+	return section != NULL && image_section_raw(image, section, &raw) && bytes_left(&raw) > 0;
+}
+
+struct image *debug_file_find_cfi(const struct symbolizer_options *options, const struct image *image, bool by_id)
+{
+	bool is_wrong;
+	struct image *debug = has_debug_frame(image) ? NULL : find_debug(options, image, by_id, &is_wrong);
+	if (debug == NULL || has_debug_frame(debug))
+		return debug;
+	image_release(debug);
+	return NULL;
 }
 
 struct image *debug_file_find_executable(const struct symbolizer_options *options, const struct build_id *id)

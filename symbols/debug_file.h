@@ -9,6 +9,9 @@
 // image's; without build IDs, when its CRC is the one the debuglink states. A reference for the caller, or NULL; `*is_wrong`
 // is set when a file was there and was not believed.
 struct image *debug_file_find(const struct symbolizer_options *options, const struct image *image, bool *is_wrong);
+// The same, where it has CFI (.debug_frame), and the image none of that kind. `by_id`: only below debug directories, by build ID: no folder is looked into
+// that is the image's owner's.
+struct image *debug_file_find_cfi(const struct symbolizer_options *options, const struct image *image, bool by_id);
 // The supplementary file that `debug` names in .gnu_debugaltlink (dwz); its build ID must be the one stated there, which is `*id` (size 0: none).
 struct image *debug_file_find_alt(const struct symbolizer_options *options, const struct image *debug, struct build_id *id);
 // The executable itself by build ID: DIR/.build-id/xx/yyyy/elf (perf's cache) and DIR/.build-id/xx/yyyy.

@@ -300,6 +300,29 @@ static void add_mini(struct unwind_image *image)
 	image_release(mini);
 }
 
+static uint64_t code_vaddr(const struct image *image)
+{
+	for (size_t i = 0; i < image->segment_count; i++)
+		if ((image->segments[i].flags & PF_X) != 0)
+			return image->segments[i].vaddr;
+	return UINT64_MAX;
+}
+
+void unwind_image_add_debug(struct unwind_image *image, struct image *debug)
+{
+	struct rule_table table = { 0 };
+
+	if (image->arch == NULL || image->base == UINT64_MAX || image->debug != NULL || debug->machine != image->image->machine ||
+	    code_vaddr(debug) != code_vaddr(image->image) || (image->table_count > 0 && image->tables[0].section.is_debug_frame && image->mini == NULL) ||
+	    !find_debug_frame(debug, &table))
+		return;
+	rule_index_scan(image, &table);
+	memmove(&image->tables[1], &image->tables[0], image->table_count * sizeof(table));
+	image->tables[0] = table;
+	image->table_count++;
+	image->debug = image_retain(debug);
+}
+
 void rule_index_build(struct unwind_image *image, bool populate)
 {
 	const struct image *elf = image->image;

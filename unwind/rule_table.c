@@ -449,6 +449,7 @@ void unwind_image_free(struct unwind_image *image)
 	}
 	vec_release(&image->stops);
 	image_release(image->mini);
+	image_release(image->debug);
 	image_release(image->image);
 	free(image);
 }

@@ -75,7 +75,7 @@ struct unwind_image {
 	uint64_t base;                  // lowest vaddr of a segment
 	struct rule_table tables[3];    // in the order in which they are asked
 	size_t table_count;
-	struct image *mini;             // what .gnu_debugdata holds, where one of the tables is from there; else NULL
+	struct image *mini, *debug;     // what .gnu_debugdata holds, the debug file: where one of the tables is from there; else NULL
 	VEC(struct rule_stop) stops; // ascending, apart from each other
 	// The unwinder that cached this image's rules last, and the number it gave the image. The time tells an unwinder from a
 	// later one at the same address.

@@ -76,6 +76,9 @@ struct unwind_image;
 // Finds .eh_frame (with or without .eh_frame_hdr) and .debug_frame; an image without CFI is fine (frame pointers remain).
 // Keeps a reference on `image`. Touches (faults in) the pages of the CFI when `populate`.
 bool unwind_image_new(struct unwind_image **out, struct image *image, bool populate, struct err *err);
+// The .debug_frame that stripping moved into the image's debug file, believed as the image's own would be. Before the first stack; keeps a reference on
+// `debug` where it has any. Nothing happens where the image has one itself, or where its code is not at the debug file's addresses (it was prelinked).
+void unwind_image_add_debug(struct unwind_image *image, struct image *debug);
 void unwind_image_free(struct unwind_image *image);
 size_t unwind_image_bytes(const struct unwind_image *image); // heap in use
 

@@ -43,9 +43,12 @@ static void look_at(struct findings *f, struct image *image, const char *path)
 {
 	static const char *const dirs[] = { "/usr/lib/debug", NULL };
 	struct symbolizer_options options = { .debug_dirs = dirs, .use_host_files = true };
-	bool wrong;
+	bool wrong, has_cfi = image->eh_frame_hdr_vaddr != 0 || has_contents(image, ".eh_frame") || has_contents(image, ".debug_frame");
+	struct image *cfi = has_cfi ? NULL : debug_file_find_cfi(&options, image, true);
 
-	if (image->eh_frame_hdr_vaddr != 0 || has_contents(image, ".eh_frame") || has_contents(image, ".debug_frame"))
+	has_cfi = has_cfi || cfi != NULL;
+	image_release(cfi);
+	if (has_cfi)
 		f->with_cfi++;
 	else
 		name_one(&f->no_cfi, &f->no_cfi_named, path);

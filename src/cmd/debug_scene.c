@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <stdlib.h>
 
+#include "symbols/debug_file.h"
 #include "unwind/arch.h"
 
 void scene_init(struct scene *scene, bool demangle)
@@ -53,6 +54,11 @@ static struct unwind_image *cfi_of(struct scene *scene, struct image *image)
 		if (scene->files.data[i] == image)
 			return scene->images.data[i];
 	unwind_image_new(&made, image, false, NULL);
+	const struct symbolizer_options where = { .use_host_files = true };
+	struct image *debug = debug_file_find_cfi(&where, image, false);
+	if (debug != NULL)
+		unwind_image_add_debug(made, debug);
+	image_release(debug);
 	vec_push(&scene->files, image_retain(image));
 	vec_push(&scene->images, made);
 	return made;

@@ -16,6 +16,7 @@
 #include "cmd/record_repeat.h"
 #include "perfdata/note.h"
 #include "record/summary.h"
+#include "symbols/debug_file.h"
 
 static bool is_stream(const struct record_options *options)
 {
@@ -300,11 +301,20 @@ static void waits(int pid, int signal)
 	         pid, sigabbrev_np(signal));
 }
 
+// By build ID alone, as root may be looking at anybody's programs.
+static struct image *find_cfi(const struct image *image)
+{
+	const struct symbolizer_options where = { .use_host_files = true };
+
+	return debug_file_find_cfi(&where, image, true);
+}
+
 static int record(struct record_options *options)
 {
 	struct session *session;
 	struct err err = { 0 };
 	options->session.waits = waits;
+	options->session.find_cfi = find_cfi;
 	if (!session_open(&session, &options->session, &err)) {
 		log_error("record: %s", err.text);
 		session_free(session);

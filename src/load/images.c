@@ -20,6 +20,8 @@ void images_release(struct images *images)
 {
 	for (size_t i = 0; i < images->slots.count; i++)
 		image_release(images->slots.data[i].image);
+	for (size_t i = 0; i < images->slots.count; i++)
+		image_release(images->slots.data[i].debug);
 	vec_release(&images->slots);
 	pthread_mutex_destroy(&images->lock);
 }
@@ -100,10 +102,20 @@ struct image *images_get(struct images *images, uint32_t id, const struct dso *d
 			slot->image = open_vdso(images, dso, machine, slot);
 		else if (dso->kind == DSO_FILE)
 			slot->image = open_file(images, dso, machine, slot);
+		if (slot->image != NULL && dso->kind == DSO_FILE)
+			slot->debug = debug_file_find_cfi(&images->where, slot->image, false);
 		images->not_found += slot->image == NULL && !slot->is_wrong && !slot->is_damaged;
 		images->wrong += slot->is_wrong && slot->image == NULL;
 	}
 	struct image *image = slot->image;
 	pthread_mutex_unlock(&images->lock);
 	return image;
+}
+
+struct image *images_debug(struct images *images, uint32_t id)
+{
+	pthread_mutex_lock(&images->lock);
+	struct image *debug = images->slots.data[id].debug;
+	pthread_mutex_unlock(&images->lock);
+	return debug;
 }

@@ -13,7 +13,10 @@
 #include "symbols/symbolizer.h"
 #include "unwind/unwind.h"
 
-struct image_slot { bool is_tried, is_wrong, is_damaged; struct image *image; }; // is_damaged: noted in where.damages
+struct image_slot { // is_damaged: noted in where.damages; debug: NULL, or the debug file, which has CFI
+	bool is_tried, is_wrong, is_damaged;
+	struct image *image, *debug;
+};
 
 struct images {
 	pthread_mutex_t lock;
@@ -28,5 +31,7 @@ void images_init(struct images *images, const struct symbolizer_options *where, 
 void images_release(struct images *images);
 // NULL: not here, or not the file that ran (its build ID or machine differ). Stays ours. Locks.
 struct image *images_get(struct images *images, uint32_t id, const struct dso *dso, uint16_t machine);
+// Its debug file, where CFI is there; else NULL. Stays ours. Locks.
+struct image *images_debug(struct images *images, uint32_t id);
 
 #endif

@@ -47,9 +47,11 @@ static struct unwind_image *image_of(struct raw_worker *worker, uint32_t id, con
 	}
 	if (!worker->image_tried.data[id]) {
 		worker->image_tried.data[id] = 1;
-		struct image *image = images_get(&worker->loader->images, id, dso, machine);
+		struct image *image = images_get(&worker->loader->images, id, dso, machine), *debug = images_debug(&worker->loader->images, id);
 		if (image != NULL && !unwind_image_new(&worker->images.data[id], image, false, NULL))
 			worker->images.data[id] = NULL;
+		if (worker->images.data[id] != NULL && debug != NULL)
+			unwind_image_add_debug(worker->images.data[id], debug);
 	}
 	return worker->images.data[id];
 }

@@ -79,6 +79,7 @@ struct images {
 	sem_t wake;
 	pthread_t thread;
 	bool running, abandoned;
+	struct image *(*find_cfi)(const struct image *image); // session_config
 	_Atomic bool stopping;
 	_Atomic uint64_t version;
 	struct hash_map mapped_pids; // drain thread: pids whose perf map was asked for
@@ -94,9 +95,10 @@ struct images {
 	struct images_figures figures;
 };
 
-struct images *images_new(void)
+struct images *images_new(struct image *(*find_cfi)(const struct image *image))
 {
 	struct images *images = NEW(struct images);
+	images->find_cfi = find_cfi;
 	images->requests = mem_zero(REQUESTS, sizeof(struct request));
 	sem_init(&images->wake, 0, 0);
 	return images;
@@ -140,6 +142,10 @@ static void serve_image(struct images *images, const struct request *request)
 		slot->image = image;
 		if (!unwind_image_new(&slot->cfi, image, true, NULL))
 			slot->cfi = NULL;
+		struct image *debug = request->kind == REQUEST_IMAGE && images->find_cfi != NULL && slot->cfi != NULL ? images->find_cfi(image) : NULL;
+		if (debug != NULL)
+			unwind_image_add_debug(slot->cfi, debug);
+		image_release(debug);
 		images->figures.opened++;
 	} else {
 		images->figures.failed += slot->process == NULL;

@@ -18,7 +18,7 @@
 #include "unwind/unwind.h"
 
 struct images;
-struct images *images_new(void);
+struct images *images_new(struct image *(*find_cfi)(const struct image *image)); // as in session_config
 bool images_start(struct images *images); // the helper thread; false: none to be had
 void images_stop(struct images *images);  // finishes what was asked for (5 s at most: a mount may hang), then ends the helper
 void images_free(struct images *images);  // images that are still referenced elsewhere live on

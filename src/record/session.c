@@ -75,7 +75,7 @@ static void prepare_drain(struct session *session)
 	for (size_t i = 0; i < places && !by_thread; i++)
 		session->cpu_numbers[i] = session->target.cpus[i];
 	session->spaces = spaces_new();
-	session->images = images_new();
+	session->images = images_new(config->find_cfi);
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
 		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .ledger = &session->ledger,

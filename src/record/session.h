@@ -50,6 +50,7 @@ struct session_config {
 	bool want_names;
 	int realtime;               // -r; 0: SCHED_FIFO 1
 	char *const *argv;          // the recorded command line, NULL-terminated
+	struct image *(*find_cfi)(const struct image *image); // an image's debug file, for the CFI there; helper thread. NULL: none; may be NULL
 	void (*waits)(int pid, int signal); // called once, a second after a signal that the recorded command got and has not ended by; may be NULL
 };
 

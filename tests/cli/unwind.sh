@@ -491,5 +491,36 @@ P
 		skip "node: frames as libunwind's" "no node"
 	fi
 fi
+# CFI that stripping moved into the debug file: .debug_frame alone, found by build ID (recording, too) or by debuglink (afterwards).
+cat >"$dir/moved.c" <<'C'
+#include <stdlib.h>
+volatile int sink;
+__attribute__((noinline)) static int spin(int n) { if (n < 0) abort(); for (int i = 0; i < n; i++) sink += i; return sink; }
+__attribute__((noinline)) static int middle(int n) { volatile char b[200]; b[n % 200] = 1; int r = spin(n); return r + b[5]; }
+__attribute__((noinline)) static int outer(int n) { int r = middle(n); sink += r; return r; }
+int main(int argc, char **argv) { (void)argv; for (int i = 0; i < 3000; i++) outer(argc > 1 ? -1 : 100000); return 0; }
+C
+if gcc -O2 -g -fomit-frame-pointer -fno-asynchronous-unwind-tables -fno-unwind-tables -Wl,--build-id -o "$dir/moved" "$dir/moved.c" 2>"$dir/err" &&
+	(cd "$dir" && objcopy --only-keep-debug moved moved.dbg && objcopy --strip-all moved moved.bare && objcopy --add-gnu-debuglink=moved.dbg moved.bare moved.linked) 2>>"$dir/err"; then
+	id=$(readelf -n "$dir/moved" | sed -n 's/.*Build ID: //p')
+	mkdir -p "$dir/home/.debug/.build-id/${id:0:2}"
+	rm "$dir/moved"
+	rec --unwind post ./moved.linked
+	roots '_start' 0.95 ".debug_frame in a debug file, by debuglink: stack copies"
+	(cd "$dir" && ulimit -c unlimited && ./moved.linked abort) >/dev/null 2>&1
+	core=$(find "$dir" -maxdepth 1 -name 'core*' | head -1)
+	if [ -n "$core" ]; then
+		(cd "$dir" && "$ps" debug core "$core" moved.linked) >"$dir/core.out" 2>>"$dir/err"
+		[ "$(sed -n 's/^#.* \(spin\|middle\|outer\|main\|_start\)\(\..*\)*$/\1/p' "$dir/core.out" | tr '\n' ' ')" = "spin middle outer main _start " ]
+		ok $? ".debug_frame in a debug file: a core"
+	else
+		skip ".debug_frame in a debug file: a core" "none is written here"
+	fi
+	cp "$dir/moved.dbg" "$dir/home/.debug/.build-id/${id:0:2}/${id:2}.debug"
+	HOME="$dir/home" rec ./moved.bare
+	HOME="$dir/home" roots '_start' 0.95 ".debug_frame in a debug file, by build ID: live"
+else
+	skip ".debug_frame in a debug file" "no gcc or objcopy"
+fi
 echo "1..$n"
 exit $failed

@@ -92,6 +92,37 @@ static void test_broken(const char *what, size_t at, uint64_t value)
 	unwind_image_free(packed);
 }
 
+// The image that was stripped, with the .debug_frame of its debug file, whose code is said to be at other addresses by so much.
+static struct unwind_image *with_debug(const char *name, const char *debug_name, uint64_t moved)
+{
+	struct unwind_image *made = open_image(name), *other = open_image(debug_name);
+
+	for (size_t i = 0; other != NULL && i < other->image->segment_count; i++)
+		other->image->segments[i].vaddr += moved;
+	if (made != NULL && other != NULL)
+		unwind_image_add_debug(made, other->image);
+	unwind_image_free(other);
+	return made;
+}
+
+static void test_debug_file(struct unwind_image *plain)
+{
+	unsigned long rules = 0, differing;
+
+	if (!shell("objcopy --only-keep-debug --compress-debug-sections=zlib plain debug && objcopy --strip-all plain bare 2>err")) {
+		skip("this objcopy cannot", "a debug file's .debug_frame");
+		return;
+	}
+	struct unwind_image *bare = with_debug("bare", "debug", 0), *own = with_debug("plain", "debug", 0), *moved = with_debug("bare", "debug", 0x10000);
+	differing = compare(plain, bare, &rules);
+	ok(differing == 0 && rules > 0 && bare->debug != NULL, "a debug file's .debug_frame: the rules of %lu addresses, %lu differ", rules, differing);
+	ok(own->table_count == plain->table_count && own->debug == NULL, "where the image has one, that of the debug file is not read again");
+	ok(moved->table_count == 0 && moved->debug == NULL, "nor where code is at other addresses");
+	unwind_image_free(bare);
+	unwind_image_free(own);
+	unwind_image_free(moved);
+}
+
 static void test_debug_frame(void)
 {
 	scratch_write("a.c", source);
@@ -104,6 +135,7 @@ static void test_debug_frame(void)
 	ok(plain != NULL && plain->table_count > 0 && plain->tables[0].section.is_debug_frame, "the program has a .debug_frame");
 	test_compressed("zlib-gnu", plain);
 	test_compressed("zlib-gabi", plain);
+	test_debug_file(plain);
 	if (shell("objcopy --compress-debug-sections=zlib-gabi plain packed && readelf -SW packed | grep -q 'debug_frame .* C '")) {
 		test_broken("a size of 1 TiB", 8, (uint64_t)1 << 40);
 		test_broken("a size above 256 MiB", 8, ((uint64_t)256 << 20) + 1);
