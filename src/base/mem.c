@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,6 +45,22 @@ void *mem_resize(void *old, size_t count, size_t size)
 	if (p == NULL)
 		out_of_memory();
 	return p;
+}
+
+// The heap grows once by all of it, of which nothing is touched but what is asked for, and keeps what is freed. When it is used up, large blocks are
+// mappings of their own again. An allocator other than glibc's is let be: it does not move the break.
+void mem_expect_much(void)
+{
+	enum { HEAP_BYTES = 64 << 20, FIRST_BYTES = 1 << 20, MORE_BYTES = 512 << 10 };
+	const uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)sbrk(0) + page_bytes - 1) & -page_bytes;
+	mallopt(M_TRIM_THRESHOLD, 2 * HEAP_BYTES);
+	mallopt(M_MMAP_THRESHOLD, 2 * FIRST_BYTES);
+	mallopt(M_TOP_PAD, HEAP_BYTES);
+	free(mem_alloc(FIRST_BYTES));
+	mallopt(M_TOP_PAD, MORE_BYTES);
+	const uintptr_t end = (uintptr_t)sbrk(0);
+	if (end > from && end - from >= HEAP_BYTES)
+		(void)madvise((void *)from, end - from, MADV_HUGEPAGE); // refused where there are none
 }
 
 void *mem_copy(const void *bytes, size_t size)

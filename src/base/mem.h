@@ -20,6 +20,10 @@ void *mem_pages(size_t bytes) __attribute__((malloc, returns_nonnull));
 void mem_pages_free(void *pages, size_t bytes);
 char *mem_printf(const char *format, ...) __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
 
+// Megabytes of tables are to come, for a process that is soon done: from here on they come from a heap in huge pages, where the system has them. A fresh page
+// of 4 KiB costs more than a microsecond, one of 2 MiB some hundred, unless the system has to make it first: nothing for a thread that must not wait.
+void mem_expect_much(void);
+
 #define NEW(type) ((type *)mem_zero(1, sizeof(type)))
 
 #endif

@@ -113,9 +113,9 @@ static void fill(struct ahead *ahead, struct batch *batch)
 	if (ahead->carried.is_there)
 		add(ahead, batch, &ahead->carried.record, ahead->carried.event);
 	ahead->carried.is_there = false;
-	if (batch->buffer == NULL)
+	if (batch->buffer == NULL && !reader_is_mapped(ahead->reader))
 		batch->buffer = reader_buffer_new();
-	if (reader_lend(ahead->reader, batch->buffer))
+	if (batch->buffer != NULL && reader_lend(ahead->reader, batch->buffer))
 		batch->buffer = NULL;
 	while (!is_full(ahead, batch)) {
 		struct record record;
@@ -177,8 +177,8 @@ static void *read_ahead(void *context)
 const struct batch *ahead_next(struct ahead *ahead)
 {
 	if (!ahead->has_thread) {
-		struct batch *batch = &ahead->batches[ahead->made++ % BATCHES];
-		ahead->taken = ahead->done = ahead->made;
+		struct batch *batch = &ahead->batches[ahead->may_start ? ahead->made % BATCHES : 0];
+		ahead->taken = ahead->done = ++ahead->made;
 		fill(ahead, batch);
 		// A file with more than a buffer's worth is worth a thread: the batch at hand is one that it has taken over as handed out.
 		if (ahead->may_start && batch->end == READER_RECORD && !batch->drains) {

@@ -25,6 +25,7 @@
 enum {
 	QUEUE_BYTES_MOST = 128 << 20,
 	SPACES_BYTES_FREE = 64 << 20, SPACES_BYTES_PER_BYTE = 64, // of what address spaces may take, for each byte of records
+	MUCH_BYTES = 64 << 10,
 	REAP_AFTER_NS = 1000000000, // how long after its death a task may still be sampled
 };
 
@@ -470,6 +471,8 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	struct reader *reader;
 	if (!reader_open(&reader, options->input, options->salvage, err))
 		return false;
+	if (reader_file_bytes(reader) >= MUCH_BYTES) // symbol tables are megabytes, whatever the recording
+		mem_expect_much();
 	struct loader *loader = NEW(struct loader);
 	struct symbolizer_options where = symbolizer_options(options);
 	damages_init(&loader->damages);

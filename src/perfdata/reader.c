@@ -119,6 +119,11 @@ bool reader_is_mapped(const struct reader *reader)
 	return reader->input.is_mapped;
 }
 
+uint64_t reader_file_bytes(const struct reader *reader)
+{
+	return reader->input.file_size;
+}
+
 static const uint8_t *last_of(const struct record *record)
 {
 	return (const uint8_t *)record->header + record->size - 1;

@@ -85,6 +85,7 @@ bool reader_keeps(const struct reader *reader, const void *record); // the recor
 // A file with stack copies, of which few bytes are looked at, may be mapped instead: then no buffer is left, one thread may read, and samples that the
 // reader keeps stay valid as long as it. Their pages stay in memory from reader_hold, before the next record is read, to reader_let_go.
 bool reader_is_mapped(const struct reader *reader);
+uint64_t reader_file_bytes(const struct reader *reader); // UINT64_MAX: a stream
 void reader_hold(struct reader *reader, const struct record *record);
 void reader_let_go(struct reader *reader, const struct record *record);
 

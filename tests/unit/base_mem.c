@@ -1,0 +1,34 @@
+// The heap that mem_expect_much makes: as good as any other, up to its end and beyond.
+#include "base/mem.h"
+#include "tests/tap.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(void)
+{
+	enum { BLOCKS = 200, BLOCK_BYTES = 1 << 20 };
+	void *before = mem_string("before");
+	uint8_t *blocks[BLOCKS];
+	bool is_zero = true, is_kept = true;
+	mem_expect_much();
+	for (int round = 0; round < 2; round++) { // what is freed comes again, and is zeroed
+		for (int i = 0; i < BLOCKS; i++) {
+			blocks[i] = mem_zero(BLOCK_BYTES, 1);
+			is_zero &= blocks[i][0] == 0 && memcmp(blocks[i], blocks[i] + 1, BLOCK_BYTES - 1) == 0;
+			memset(blocks[i], i + 1, BLOCK_BYTES);
+		}
+		for (int i = 0; i < BLOCKS; i++) {
+			blocks[i] = mem_resize(blocks[i], 2, BLOCK_BYTES);
+			is_kept &= blocks[i][0] == (uint8_t)(i + 1) && blocks[i][BLOCK_BYTES - 1] == (uint8_t)(i + 1);
+		}
+		for (int i = 0; i < BLOCKS; i++)
+			free(blocks[i]);
+	}
+	ok(is_zero, "zeroed");
+	ok(is_kept, "kept as it grows");
+	is_str(before, "before", "what was there before stays");
+	free(before);
+	return tap_done();
+}
