@@ -14,7 +14,7 @@
 enum { LIMITED_LENGTH = 1024, NAME_LIMIT = 8 * 1024, OUTPUT_LIMIT = 64 * 1024 };
 
 struct output {
-	char *text; // OUTPUT_LIMIT + 1 bytes
+	char *text; // OUTPUT_LIMIT bytes
 	size_t size;
 	jmp_buf too_long;
 };
@@ -63,10 +63,9 @@ static char *demangle(const char *name, size_t length)
 	// _Z (C++, Rust), _R (Rust), _GLOBAL_ (constructors, as libiberty spells them).
 	if (strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0 && strncmp(name, "_GLOBAL_", 8) != 0)
 		return NULL;
-	struct output out = { .text = mem_alloc(OUTPUT_LIMIT + 1) };
-	char *result = demangle_into(name, length, &out) && out.size > 0 ? mem_string_n(out.text, out.size) : NULL;
-	free(out.text);
-	return result;
+	char text[OUTPUT_LIMIT];
+	struct output out = { .text = text };
+	return demangle_into(name, length, &out) && out.size > 0 ? mem_string_n(text, out.size) : NULL;
 }
 
 char *symbol_demangle(const char *linkage_name)

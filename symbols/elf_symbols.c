@@ -192,6 +192,8 @@ bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *
 	if (found == NULL)
 		return false;
 	*out = (struct symbol_hit){ .start = found->start };
+	if (!symbols->table.overlaps && !(found->flags & TABLE_LABEL))
+		out->size = found->end - found->start;
 	out->name = symbol_table_name(&symbols->table, found, &out->length);
 	out->has_aliases = (found->flags & TABLE_ALIASED) != 0;
 	return out->length > 0;

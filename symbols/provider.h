@@ -11,6 +11,7 @@ struct symbol_hit { // a symbol that covers an address; the name lives as long a
 	const char *name;
 	size_t length;
 	uint64_t start;          // same kind of address as asked for
+	uint64_t size;           // all addresses of so many from `start` on have this very symbol; 0: not known
 	const char *module;      // kernel module the symbol is in, not ended by NUL either; NULL: none
 	size_t module_length;
 	bool is_stub;            // a PLT entry: no source behind it

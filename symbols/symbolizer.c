@@ -49,7 +49,7 @@ struct symbolizer {
 	struct {
 		const char *name, *shown, *linkage;
 		size_t length;
-		uint64_t start;
+		uint64_t start, size;
 		const struct entry *entry;
 		const struct symbol_alias *aliases;
 		size_t alias_count;
@@ -282,6 +282,7 @@ static void remember(struct symbolizer *s, struct entry *entry, size_t p, const 
 	s->last.name = hit->name;
 	s->last.length = hit->length;
 	s->last.start = hit->start;
+	s->last.size = hit->size;
 	s->last.entry = entry;
 	s->last.linkage = kept(s, hit->name, hit->length);
 	s->last.shown = s->options.demangle && hit->length > 0 && hit->name[0] == '_' ? shown(s, hit->name, hit->length) : s->last.linkage;
@@ -331,6 +332,15 @@ static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr
 static bool wants_chains(const struct symbolizer *s)
 {
 	return !s->symbols_only && (s->options.inlines || s->options.lines);
+}
+
+// Whether debug information may tell something of any of its addresses.
+static bool may_have_chains(struct symbolizer *s, struct entry *entry)
+{
+	for (size_t p = 0; p < s->provider_count && wants_chains(s); p++)
+		if (s->providers[p]->expand != NULL && provider_state(s, entry, p) != NULL)
+			return true;
+	return false;
 }
 
 static bool find_chain(struct symbolizer *s, struct entry *entry, uint64_t addr, struct symbol_chain *chain)
@@ -394,6 +404,8 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 	uint64_t addr = image_addr;
 	symbol_module_open(&entry->module);
 	bool has_addr = entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, image_addr, &addr);
+	if (has_addr && s->last.plain != NULL && s->last.entry == entry && addr - s->last.start < s->last.size && !may_have_chains(s, entry))
+		return s->last.plain;
 	bool found = has_addr && find_symbol(s, entry, addr, &hit);
 	chain.is_named = hit.name != NULL;
 	if (has_addr && !hit.is_stub && find_chain(s, entry, addr, &chain) && !found) {

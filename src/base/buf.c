@@ -67,6 +67,17 @@ void buf_uleb(struct buf *buf, uint64_t value)
 	} while (value != 0);
 }
 
+void buf_decimal(struct buf *buf, uint64_t value)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+	do {
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value != 0);
+	buf_add(buf, digits + at, sizeof(digits) - at);
+}
+
 void buf_string(struct buf *buf, const char *s)
 {
 	buf_add(buf, s, strlen(s));
@@ -74,14 +85,16 @@ void buf_string(struct buf *buf, const char *s)
 
 void buf_vprintf(struct buf *buf, const char *format, va_list args)
 {
+	enum { USUAL = 64 };
 	va_list again;
 	va_copy(again, args);
-	int length = vsnprintf(NULL, 0, format, args);
-	if (length > 0) {
+	buf_reserve(buf, USUAL);
+	int length = vsnprintf(buf->data + buf->size, buf->capacity - buf->size, format, args);
+	if (length > 0 && (size_t)length >= buf->capacity - buf->size) {
 		buf_reserve(buf, (size_t)length);
 		vsnprintf(buf->data + buf->size, (size_t)length + 1, format, again);
-		buf->size += (size_t)length;
 	}
+	buf->size += length > 0 ? (size_t)length : 0;
 	va_end(again);
 }
 

@@ -9,7 +9,7 @@
 struct counting {
 	struct export_counts *counts;
 	uint32_t *of_stack;        // by stack + 1: the row met last, + 1
-	struct hash_map of_both;   // stack and context: row
+	struct hash_map of_both;   // stack and context: row; of stacks that have more than one
 };
 
 struct profile_sample export_count_sample(const struct profile *profile, const struct export_count *row)
@@ -19,15 +19,19 @@ struct profile_sample export_count_sample(const struct profile *profile, const s
 
 static struct export_count *row_of(struct counting *c, const struct sample_point *point)
 {
-	uint32_t *last = &c->of_stack[point->stack == PROFILE_NONE ? 0 : point->stack + 1];
-	if (*last == 0 || c->counts->rows.data[*last - 1].context != point->context) {
-		bool is_new;
-		uint64_t both = (uint64_t)point->stack << 32 | point->context;
-		*last = *hash_map_put(&c->of_both, both, (uint32_t)c->counts->rows.count, &is_new) + 1;
-		if (is_new)
-			vec_push(&c->counts->rows, (struct export_count){ .stack = point->stack, .context = point->context });
+	uint32_t *last = &c->of_stack[point->stack == PROFILE_NONE ? 0 : point->stack + 1], count = (uint32_t)c->counts->rows.count, row = count;
+	uint64_t stack = (uint64_t)point->stack << 32;
+	if (*last != 0) {
+		uint32_t context = c->counts->rows.data[*last - 1].context;
+		if (context == point->context)
+			return &c->counts->rows.data[*last - 1];
+		(void)hash_map_put(&c->of_both, stack | context, *last - 1, NULL); // unless it is there
+		row = *hash_map_put(&c->of_both, stack | point->context, count, NULL);
 	}
-	return &c->counts->rows.data[*last - 1];
+	if (row == count)
+		vec_push(&c->counts->rows, (struct export_count){ .stack = point->stack, .context = point->context });
+	*last = row + 1;
+	return &c->counts->rows.data[row];
 }
 
 // By context: whether a sample of it is kept if its moment and its leaf are.

@@ -19,7 +19,7 @@ enum { DRAINED_BYTES = 64 * 1024 }; // stays in the second-level cache
 struct front { uint32_t comm, mark; int32_t pid, tid; };
 _Static_assert(sizeof(struct front) == 16, "no padding");
 
-struct tally { uint32_t stack, next; /* of the same front; NONE: the last */ uint64_t count; };
+struct tally { uint32_t stack, next; /* of the same front; NONE: the last */ uint64_t count; }; // a stack may have several
 
 struct node {
 	uint32_t parent, label, first_child, next_sibling; // NONE: there is none
@@ -39,7 +39,6 @@ struct folding {
 	struct intern fronts, labels;
 	VEC(uint32_t) first_tally;       // by front
 	VEC(struct tally) tallies;
-	struct hash_map tally_of;        // (front, stack)
 	VEC(struct node) nodes;
 	struct hash_map node_of;         // (parent, label), of parents that have more than FEW children
 	uint32_t first_root;
@@ -70,20 +69,22 @@ static uint32_t front_of(struct folding *f, const struct profile_sample *sample)
 static void count_samples(struct folding *f)
 {
 	struct export_counts counts;
+	uint32_t *fronts = mem_zero(f->profile->samples.contexts.count + 1, sizeof(*fronts)); // by context, which says all of it; 0: not asked yet
 	export_counts_read(&counts, f->input);
+	vec_reserve(&f->tallies, counts.rows.count);
 	for (size_t i = 0; i < counts.rows.count; i++) {
 		const struct export_count *row = &counts.rows.data[i];
-		struct profile_sample sample = export_count_sample(f->profile, row);
-		bool is_new;
-		uint32_t front = front_of(f, &sample);
-		uint32_t id = *hash_map_put(&f->tally_of, (uint64_t)front << 32 | row->stack, (uint32_t)f->tallies.count, &is_new);
-		if (is_new) {
-			vec_push(&f->tallies, (struct tally){ .stack = row->stack, .next = f->first_tally.data[front] });
-			f->first_tally.data[front] = id;
+		uint32_t *front = &fronts[row->context];
+		if (*front == 0) {
+			struct profile_sample sample = export_count_sample(f->profile, row);
+			*front = front_of(f, &sample);
 		}
-		f->tallies.data[id].count += f->input->by_period ? row->weight : row->samples;
+		uint32_t *first = &f->first_tally.data[*front], next = *first;
+		*first = (uint32_t)f->tallies.count;
+		vec_push(&f->tallies, (struct tally){ .stack = row->stack, .next = next, .count = f->input->by_period ? row->weight : row->samples });
 	}
 	vec_release(&counts.rows);
+	free(fronts);
 }
 
 // ---------------------------------------------------------------- labels
@@ -304,7 +305,9 @@ static bool write_lines(struct folding *f, struct buf *out, struct err *err)
 		buf_add(&prefix, intern_text(&f->labels, node->label), intern_length(&f->labels, node->label));
 		if (at.is_end) {
 			buf_add(out, prefix.data, prefix.size);
-			buf_printf(out, " %llu\n", (unsigned long long)node->count);
+			buf_byte(out, ' ');
+			buf_decimal(out, node->count);
+			buf_byte(out, '\n');
 			if (out->size >= DRAINED_BYTES && input->drain != NULL)
 				is_wanted = input->drain(input->drain_context, out, err);
 		} else {
@@ -321,7 +324,6 @@ static void release(struct folding *f)
 	intern_release(&f->labels);
 	vec_release(&f->first_tally);
 	vec_release(&f->tallies);
-	hash_map_release(&f->tally_of);
 	vec_release(&f->nodes);
 	hash_map_release(&f->node_of);
 	free(f->places);

@@ -21,6 +21,15 @@ static void test_buf(void)
 	is_u64(b.size, 10, "an empty format adds nothing");
 	buf_clear(&b);
 	ok(b.size == 0 && b.capacity > 0, "clear keeps the memory");
+	buf_decimal(&b, 0);
+	buf_byte(&b, ' ');
+	buf_decimal(&b, UINT64_MAX);
+	is_str(b.data, "0 18446744073709551615", "decimal numbers");
+	buf_clear(&b);
+	for (int width = 1; width < 300; width++)
+		buf_printf(&b, "%*d", width, 7);
+	ok(b.size == 299 * 300 / 2 && b.data[b.size - 1] == '7' && b.data[b.size - 2] == ' ' && b.data[b.size] == 0, "formats of any length");
+	buf_clear(&b);
 	buf_u16(&b, 0x0102);
 	buf_u32(&b, 0x03040506);
 	buf_u64(&b, 0x0708090a0b0c0d0e);
