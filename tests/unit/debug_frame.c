@@ -117,7 +117,8 @@ static void test_debug_file(struct unwind_image *plain)
 	differing = compare(plain, bare, &rules);
 	ok(differing == 0 && rules > 0 && bare->debug != NULL, "a debug file's .debug_frame: the rules of %lu addresses, %lu differ", rules, differing);
 	ok(own->table_count == plain->table_count && own->debug == NULL, "where the image has one, that of the debug file is not read again");
-	ok(moved->table_count == 0 && moved->debug == NULL, "nor where code is at other addresses");
+	if (!ok(moved->debug == NULL && moved->table_count + 1 == bare->table_count, "nor where code is at other addresses"))
+		diag("%zu tables, of %zu", moved->table_count, bare->table_count);
 	unwind_image_free(bare);
 	unwind_image_free(own);
 	unwind_image_free(moved);
