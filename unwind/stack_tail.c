@@ -2,15 +2,12 @@
 
 #include <string.h>
 
-enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still)
+enum stack_tail stack_tail_match(const uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still)
 {
 	if (copy_size < STACK_TAIL_OVERLAP_BYTES || read_size <= copy_size)
 		return STACK_TAIL_NONE;
 	size_t above = copy_size - STACK_TAIL_OVERLAP_BYTES;
 	if (memcmp(read + above, copy + above, STACK_TAIL_OVERLAP_BYTES) != 0)
 		return STACK_TAIL_NONE;
-	if (stood_still && memcmp(read, copy, above) == 0)
-		return STACK_TAIL_EXACT;
-	memcpy(read, copy, above);
-	return STACK_TAIL_CHECKED;
+	return stood_still && memcmp(read, copy, above) == 0 ? STACK_TAIL_EXACT : STACK_TAIL_CHECKED;
 }

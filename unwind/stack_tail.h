@@ -13,8 +13,8 @@
 enum { STACK_TAIL_OVERLAP_BYTES = 4096 };
 enum stack_tail { STACK_TAIL_NONE = 0, STACK_TAIL_EXACT = 1, STACK_TAIL_CHECKED = 2 }; // as enum splice in files
 
-// `read` are bytes from the copy's first address on, more than the copy has. Afterwards its first `copy_size` bytes are the copy's, so that
-// it can be unwound as one stack (not with STACK_TAIL_NONE: then nothing is changed).
-enum stack_tail stack_tail_join(uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still);
+// `read_size` bytes were read from the copy's first address on; `read` are as many of them as the copy has. What lies beyond belongs behind the copy, unless
+// STACK_TAIL_NONE says that it is another stack's, or that there is nothing.
+enum stack_tail stack_tail_match(const uint8_t *read, size_t read_size, const uint8_t *copy, size_t copy_size, bool stood_still);
 
 #endif

@@ -79,6 +79,7 @@ void drain_release(struct drain *drain)
 	free(drain->heads);
 	free(drain->periods);
 	buf_release(&drain->completed);
+	buf_release(&drain->joined);
 	hash_map_release(&drain->by_id);
 	hash_map_release(&drain->fd_streams);
 	hash_map_release(&drain->doubtful);

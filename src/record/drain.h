@@ -70,6 +70,7 @@ struct drain {
 	struct record_layout *layouts;  // per event, then the side-band event's; as records are once they have their period
 	uint64_t *periods;         // per event: to be put into its samples, which the kernel was not asked to do (perf/event_plan.c); 0: none
 	struct buf completed;      // the record at hand, with its period
+	struct buf joined;         // the stack at hand: its copy and what was read beyond it
 	uint64_t *heads;           // per ring, at the last pass
 	struct hash_map by_id;     // event id -> index into layouts
 	// Events that wake are a stream of their own, which a thread may have inherited although it did not inherit the others, or the other way round.

@@ -188,9 +188,12 @@ static struct stack_bytes bytes_of_stack(struct drain *drain, const struct recor
 	if (drain->tails == NULL || set_aside) // what was read is kept for as long as the record is in the ring
 		return out;
 	const struct tail *tail = tails_find(drain->tails, drain->ring_now, record->id.time_ns, record->id.tid);
-	if (tail == NULL || tail->size <= out.size)
+	if (tail == NULL)
 		return out;
-	return (struct stack_bytes){ tail->bytes, tail->size, tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED };
+	buf_clear(&drain->joined);
+	buf_add(&drain->joined, out.bytes, out.size);
+	buf_add(&drain->joined, tail->bytes, tail->size);
+	return (struct stack_bytes){ (const uint8_t *)drain->joined.data, drain->joined.size, tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED };
 }
 
 static void learn_top(struct drain *drain, const struct record *record, const struct unwind_stack *stack, const struct stack_bytes *bytes)
@@ -373,7 +376,7 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 	if (drain->mode == CHAIN_LIVE) {
 		struct stack_job *job = &drain->jobs[drain->job_count++];
 		*job = (struct stack_job){ .record = *record, .event = event, .maps = maps, .stack = bytes_of_stack(drain, record, false) };
-		// What was read beyond the copy is there until the next one of its ring is asked for.
+		// There is one place to join a stack in.
 		if (drain->job_count == STACK_JOBS || job->stack.splice != SPLICE_NONE)
 			drain_walk_jobs(drain);
 		return;

@@ -14,7 +14,7 @@ struct tail {
 	uint64_t time_ns; // of its sample, as `tid`
 	int32_t tid;
 	enum stack_tail match; // never NONE
-	size_t size;           // from sp on, the kernel's copy included
+	size_t size;           // behind the kernel's copy
 	uint8_t bytes[];
 };
 

@@ -26,6 +26,7 @@ struct reader {
 	struct ring *drained;
 	uint64_t seen;           // shared with ring_snapshot of the drain thread
 	uint64_t *scanned;       // 64 KiB for still_stood
+	uint8_t *window;         // 64 KiB: what was copied, read again
 	pthread_t thread;
 	bool is_running;
 	int epoll_fd;                // while it runs
@@ -67,24 +68,22 @@ static void read_stack(struct reader *reader, const struct record *record, uint6
 		return; // all of it was copied
 	uint64_t more = top > end ? top - end : TAIL_UNKNOWN_BYTES;
 	uint64_t most = reader->queue.capacity / 4 < TAIL_MOST_BYTES ? reader->queue.capacity / 4 : TAIL_MOST_BYTES;
-	if (copied > most)
-		return;
 	// Deeper than all that is read at once, as a read in vain has shown: another one would stop the program for as long again.
-	if (top > end && top - sp > most + most / 2) {
+	if (top > end && top - end > most + most / 2) {
 		count(&reader->no_room, 1);
 		return;
 	}
-	if (more > most - copied)
-		more = most - copied;
-	struct tail *tail = tail_queue_reserve(&reader->queue, (size_t)(copied + more));
+	if (more > most)
+		more = most;
+	struct tail *tail = tail_queue_reserve(&reader->queue, (size_t)more);
 	if (tail == NULL) {
 		count(&reader->no_room, 1);
 		return;
 	}
-	struct iovec to = { .iov_base = tail->bytes, .iov_len = (size_t)(copied + more) };
+	struct iovec to[] = { { .iov_base = reader->window, .iov_len = (size_t)copied }, { .iov_base = tail->bytes, .iov_len = (size_t)more } };
 	struct iovec from = { .iov_base = (void *)(uintptr_t)sp, .iov_len = (size_t)(copied + more) };
 	count(&reader->reads, 1);
-	ssize_t got = process_vm_readv(record->id.tid, &to, 1, &from, 1, 0);
+	ssize_t got = process_vm_readv(record->id.tid, to, 2, &from, 1, 0);
 	if (got < 0) {
 		int none = 0;
 		atomic_compare_exchange_strong(&reader->error, &none, errno);
@@ -94,14 +93,14 @@ static void read_stack(struct reader *reader, const struct record *record, uint6
 	count(&reader->bytes, (uint64_t)got);
 	size_t ring = (size_t)(reader - reader->tails->readers);
 	bool stood = still_stood(&reader->tails->still, ring, reader->ring.tail + record->size, record, reader->scanned);
-	enum stack_tail match = stack_tail_join(tail->bytes, (size_t)got, sample->stack.bytes, (size_t)copied, stood);
+	enum stack_tail match = stack_tail_match(reader->window, (size_t)got, sample->stack.bytes, (size_t)copied, stood);
 	count(match == STACK_TAIL_EXACT ? &reader->exact : match == STACK_TAIL_CHECKED ? &reader->checked : &reader->refused, 1);
 	if (match == STACK_TAIL_NONE)
 		return;
 	tail->time_ns = record->id.time_ns;
 	tail->tid = record->id.tid;
 	tail->match = match;
-	if (tail_queue_commit(&reader->queue, tail, (size_t)got))
+	if (tail_queue_commit(&reader->queue, tail, (size_t)got - (size_t)copied))
 		(void)!write(reader->tails->config.wake_fd, &(uint64_t){ 1 }, 8);
 }
 
@@ -178,6 +177,7 @@ static bool new_reader(struct tails *tails, size_t i, size_t capacity, struct er
 	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .seen = ring->tail, .epoll_fd = -1 };
 	reader->ring.wrapped = mem_alloc(RECORD_BYTES_MAX);
 	reader->scanned = mem_alloc(RECORD_BYTES_MAX);
+	reader->window = mem_alloc(RECORD_BYTES_MAX);
 	reader->ring.seen = NULL;
 	return tail_queue_init(&reader->queue, capacity, err);
 }
@@ -292,6 +292,7 @@ void tails_free(struct tails *tails)
 		tail_queue_release(&tails->readers[i].queue);
 		free(tails->readers[i].ring.wrapped);
 		free(tails->readers[i].scanned);
+		free(tails->readers[i].window);
 	}
 	if (tails->stop_fd >= 0)
 		close(tails->stop_fd);

@@ -17,7 +17,7 @@
 
 enum {
 	TAIL_UNKNOWN_BYTES = 1 << 20,  // read above the copy where the stack's top is not known: the call stops at the mapping's end
-	TAIL_MOST_BYTES = 2 << 20,     // of a stack, the copy included; a quarter of the queue if that is less
+	TAIL_MOST_BYTES = 2 << 20,     // of a stack, above the copy; a quarter of the queue if that is less
 	TAIL_QUEUE_BYTES = 8 << 20,    // of one reader, at most
 	TAIL_QUEUES_BYTES = 128 << 20, // of all
 };
@@ -38,7 +38,7 @@ void tails_stop(struct tails *tails);
 bool tails_resume(struct tails *tails, struct err *err);
 void tails_free(struct tails *tails);
 
-// Drain thread. The stack of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
+// Drain thread. What stands behind the copy of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
 // the next call for that ring, or tails_done.
 const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid);
 // Drain thread: what tails_find gave is done with; a queue that is empty then needs no further memory.
