@@ -38,7 +38,7 @@ class Browser:
         text, self.rest = self.rest.split(b"\0", 1)
         return json.loads(text)
 
-    def call(self, method, session=None, timeout=60, **parameters):
+    def call(self, method, session=None, timeout=240, **parameters):
         self.next_id += 1
         request = {"id": self.next_id, "method": method, "params": parameters}
         if session:
@@ -93,12 +93,12 @@ class Page:
     def scheme(self, name):
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
-    def open(self, path, ready="document.readyState === 'complete'", timeout=60):
+    def open(self, path, ready="document.readyState === 'complete'", timeout=240):
         self.browser.events.clear()
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
         self.until(ready, timeout)
 
-    def until(self, condition, timeout=30):
+    def until(self, condition, timeout=240):
         deadline = time.monotonic() + timeout
         while not self.value(condition):
             if time.monotonic() > deadline:

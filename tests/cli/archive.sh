@@ -126,12 +126,12 @@ holds_running() { grep -q "$work/running" /proc/$recorder/maps; } # what it has 
 soon holds_running
 rm running working
 wait $pid $recorder
-like "$(cat record.err)" 'kept [0-9]+ binaries in .*/home/\.debug' "record --save-images says what it kept"
+like "$(cat record.err)" 'kept [0-9]+ binar(y|ies) in .*/home/\.debug' "record --save-images says what it kept"
 ok "$([ -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" ]; echo $?)" "the binary is found by build ID, though it was deleted while it ran"
 ok "$(cmp -s "home/.debug/.build-id/${id:0:2}/${id:2}/elf" held; echo $?)" "byte by byte"
 "$perfsample" record --save-images -o saved2.data -- ./held 2>record.err
 ok $? "another time"
-like "$(cat record.err)" 'kept [0-9]+ binaries.* [1-9][0-9]* were there' "what is there is kept once"
+like "$(cat record.err)" 'kept [0-9]+ binar(y|ies).* [1-9][0-9]* were there' "what is there is kept once"
 
 # Split DWARF and dwz: what the debug information is spread over goes along, and is found where it is unpacked.
 lines() { "$perfsample" report -i "$1" --format tsv -s symbol,srcline 2>/dev/null; }

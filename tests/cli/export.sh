@@ -105,7 +105,7 @@ P
 	ok $? "speedscope: by the schema of its package"
 	shown_by_speedscope() { # FORMAT NAME: the page's text, tags removed
 		printf 'speedscope.loadFileFromBase64("%s","%s")' "$2" "$(base64 -w0 <"$1")" >"$work/load.js"
-		timeout 120 chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
+		timeout 300 chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
 			--disable-sync --user-data-dir="$work/chromium" --virtual-time-budget=5000 --allow-file-access-from-files \
 			--dump-dom "file://$speedscope/dist/release/index.html#localProfilePath=$work/load.js&view=sandwich" 2>/dev/null |
 			sed 's/<[^>]*>/ /g; s/  */ /g'

@@ -127,7 +127,7 @@ is "$?/$(cat "$work/err")" "4/perfsample: flamegraph: line 1: expected 'frame;fr
 ok $? "it has --help"
 if command -v chromium >/dev/null; then
 	sed 's|</svg>$|<script><![CDATA[const i=document.querySelector("input");i.value="spin";i.dispatchEvent(new Event("input"));document.querySelectorAll("g.f")[3].dispatchEvent(new MouseEvent("click",{bubbles:true}));]]></script></svg>|' "$work/f.svg" >"$work/driven.svg"
-	timeout 60 chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync \
+	timeout 300 chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync \
 		--user-data-dir="$work/chromium" --virtual-time-budget=1000 --dump-dom "file://$work/driven.svg" >"$work/dom" 2>/dev/null
 	like "$(cat "$work/dom")" '<span class="share" role="status">[0-9.]+% matched' "in a browser: search tells the matched share"
 	like "$(cat "$work/dom")" 'class="f[^"]* hit"' "and marks what matched"

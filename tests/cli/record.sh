@@ -159,7 +159,8 @@ if "$ps" help report >/dev/null 2>&1 && "$ps" report --help >/dev/null 2>&1; the
 else
 	skip "what a killed recorder left can be read" "no report in this build"
 fi
-(cd "$dir" && "$ps" record -q -o - -- ./burn 0.5 2>/dev/null | head -c 100 >/dev/null; echo "${PIPESTATUS[0]}" >pipe)
+# More than a pipe holds: the last of it is written when the reader has gone.
+(cd "$dir" && "$ps" record -q -F 4000 -o - -- ./burn 0.5 2>/dev/null | head -c 100 >/dev/null; echo "${PIPESTATUS[0]}" >pipe)
 is "$(cat "$dir/pipe")" 141 "a reader that goes away ends it as SIGPIPE would"
 (cd "$dir" && "$ps" record -q -o - -- ./burn 0.2 >stream 2>err)
 is "$(head -c 8 "$dir/stream")" PERFILE2 "-o - streams"
