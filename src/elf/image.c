@@ -466,16 +466,35 @@ bool image_open_bytes(struct image **out, const void *bytes, size_t size, bool f
 	return finish(out, image_new(bytes_of(mem_copy(bytes, size), size), path), from_memory, err);
 }
 
-bool image_is_damaged(const char *path, bool was_elf)
+// false: no regular file.
+static bool read_magic(int fd, char *magic, ssize_t *size)
 {
 	struct stat st;
-	char magic[SELFMAG] = "";
+
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return false;
+	*size = pread(fd, magic, SELFMAG, 0);
+	return true;
+}
+
+bool image_is_other(int fd)
+{
+	char magic[SELFMAG];
+	ssize_t size;
+
+	return read_magic(fd, magic, &size) && size == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) != 0;
+}
+
+bool image_is_damaged(const char *path, bool was_elf)
+{
+	char magic[SELFMAG];
+	ssize_t size = 0;
 	int fd = open_file(path);
 
 	if (fd < 0)
 		return false;
-	bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-	bool is_marked = is_file && pread(fd, magic, SELFMAG, 0) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
+	bool is_file = read_magic(fd, magic, &size);
+	bool is_marked = size == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
 	close(fd);
 	return is_file && (was_elf || is_marked);
 }

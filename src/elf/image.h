@@ -81,6 +81,8 @@ bool image_is_there(const char *path); // whether image_open_path finds anything
 // Whether what could not be opened is a damaged image, rather than missing, not readable or something else than ELF: a regular file that begins as
 // ELF or, with `was_elf` (one is known to have been there), does not.
 bool image_is_damaged(const char *path, bool was_elf);
+// Whether a file is there and begins otherwise than any image: code in it (a Lisp's core, a DLL) is no ELF image's. The descriptor stays the caller's.
+bool image_is_other(int fd);
 struct image *image_retain(struct image *image);
 void image_release(struct image *image); // NULL is allowed
 

@@ -1,9 +1,11 @@
 #include "load/images.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "elf/vdso.h"
@@ -42,6 +44,15 @@ static struct image *accepted(struct images *images, struct image *image, const 
 	return NULL;
 }
 
+static bool is_other(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); // a FIFO must not be waited for
+	bool answer = fd >= 0 && image_is_other(fd);
+	if (fd >= 0)
+		close(fd);
+	return answer;
+}
+
 static struct image *open_file(struct images *images, const struct dso *dso, uint16_t machine, struct image_slot *slot)
 {
 	struct image *image = NULL;
@@ -49,8 +60,10 @@ static struct image *open_file(struct images *images, const struct dso *dso, uin
 	if (!dso->deleted || dso->build_id.size > 0) {
 		char *path = mem_printf("%s%s", images->where.symfs != NULL ? images->where.symfs : "", dso->path);
 		struct err err = { 0 };
-		if (!image_open_path(&image, path, &err))
+		if (!image_open_path(&image, path, &err)) {
 			slot->is_damaged = damages_note_unopened(images->where.damages, path, dso->path, dso->build_id.size > 0, &err);
+			slot->is_other = !slot->is_damaged && is_other(path);
+		}
 		free(path);
 		image = accepted(images, image, dso, machine, slot);
 	}
@@ -104,7 +117,7 @@ struct image *images_get(struct images *images, uint32_t id, const struct dso *d
 			slot->image = open_file(images, dso, machine, slot);
 		if (slot->image != NULL && dso->kind == DSO_FILE)
 			slot->debug = debug_file_find_cfi(&images->where, slot->image, false);
-		images->not_found += slot->image == NULL && !slot->is_wrong && !slot->is_damaged;
+		images->not_found += slot->image == NULL && !slot->is_wrong && !slot->is_damaged && !slot->is_other;
 		images->wrong += slot->is_wrong && slot->image == NULL;
 	}
 	struct image *image = slot->image;
@@ -118,4 +131,12 @@ struct image *images_debug(struct images *images, uint32_t id)
 	struct image *debug = images->slots.data[id].debug;
 	pthread_mutex_unlock(&images->lock);
 	return debug;
+}
+
+bool images_is_other(struct images *images, uint32_t id)
+{
+	pthread_mutex_lock(&images->lock);
+	bool is_other = id < images->slots.count && images->slots.data[id].image == NULL && images->slots.data[id].is_other;
+	pthread_mutex_unlock(&images->lock);
+	return is_other;
 }

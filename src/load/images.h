@@ -14,7 +14,7 @@
 #include "unwind/unwind.h"
 
 struct image_slot { // is_damaged: noted in where.damages; debug: NULL, or the debug file, which has CFI
-	bool is_tried, is_wrong, is_damaged;
+	bool is_tried, is_wrong, is_damaged, is_other;
 	struct image *image, *debug;
 };
 
@@ -33,5 +33,7 @@ void images_release(struct images *images);
 struct image *images_get(struct images *images, uint32_t id, const struct dso *dso, uint16_t machine);
 // Its debug file, where CFI is there; else NULL. Stays ours. Locks.
 struct image *images_debug(struct images *images, uint32_t id);
+// Of what images_get did not find: the file is here, but no ELF image.
+bool images_is_other(struct images *images, uint32_t id);
 
 #endif

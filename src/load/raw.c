@@ -134,6 +134,8 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	struct image *file = image != NULL ? images_get(&worker->loader->images, mapping->dso, dso, machine) : NULL;
 	if (file != NULL && image_bias(file, mapping->start, mapping->end, mapping->pgoff, &out.bias))
 		out.image = image;
+	if (file == NULL && dso->kind == DSO_FILE && images_is_other(&worker->loader->images, mapping->dso))
+		out.missing = UNWIND_NO_CFI;
 	return out;
 }
 

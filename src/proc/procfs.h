@@ -51,6 +51,8 @@ bool procfs_synthesize_kernel_from(const struct procfs_kernel_files *files, cons
 // of `dso`, when it has them) or build ID, with the rules for untrusted paths; else the ELF header, program headers, notes and eh_frame read
 // from /proc/PID/mem for deleted files. STATUS_HOST or STATUS_INPUT when none works.
 bool procfs_open_image(struct image **out, int32_t pid, const struct dso *dso, uint64_t start, uint64_t end, uint64_t pgoff, struct err *err);
+// Where that failed: whether it is as the file is no ELF image (image_is_other).
+bool procfs_maps_other(int32_t pid, const struct dso *dso, uint64_t start, uint64_t end);
 // The vdso of a process (all are the same on a host for one ABI) from /proc/PID/mem.
 bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t end, struct err *err);
 // Memory of a process that is anonymous, private, and neither written nor executed: where JIT compilers put constants and unwind information. `take` gets

@@ -123,13 +123,18 @@ static bool accept_file(struct image **out, const struct wanted *wanted, int fd,
 }
 
 // map_files leads to the mapped file itself, deleted or renamed as it may be. Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, and the
-// mapping as it was recorded (mprotect may have split it since).
-static bool open_map_file(struct image **out, const struct wanted *wanted, struct err *err)
+// mapping as it was recorded (mprotect may have split it since). -1 with errno.
+static int map_file_fd(int32_t pid, uint64_t start, uint64_t end)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/map_files/%" PRIx64 "-%" PRIx64, wanted->pid, wanted->start, wanted->end);
-	int fd = procfs_reopen_regular(open(path, O_PATH | O_CLOEXEC));
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
+	return procfs_reopen_regular(open(path, O_PATH | O_CLOEXEC));
+}
+
+static bool open_map_file(struct image **out, const struct wanted *wanted, struct err *err)
+{
+	int fd = map_file_fd(wanted->pid, wanted->start, wanted->end);
 	if (fd < 0)
 		return err_errno(err, errno == EPERM || errno == EACCES ? STATUS_HOST : STATUS_INPUT, "%s of pid %" PRId32 " through map_files",
 		                 wanted->dso->path, wanted->pid);
@@ -192,6 +197,25 @@ bool procfs_open_image(struct image **out, int32_t pid, const struct dso *dso, u
 		*err = here;
 	return err_set(err, here.status == STATUS_HOST || memory.status == STATUS_HOST ? STATUS_HOST : STATUS_INPUT, "%s; nor from its memory: %s",
 	               here.text, memory.text);
+}
+
+bool procfs_maps_other(int32_t pid, const struct dso *dso, uint64_t start, uint64_t end)
+{
+	struct stat st;
+	int fd = map_file_fd(procfs_task_with_memory(pid), start, end);
+	bool is_itself = fd >= 0;
+
+	if (fd < 0 && dso->path[0] == '/' && !dso->deleted) {
+		int root_fd = procfs_root_fd(pid);
+		fd = root_fd >= 0 ? procfs_open_below(root_fd, dso->path) : -1;
+		if (root_fd >= 0)
+			close(root_fd);
+	}
+	if (fd < 0)
+		return false;
+	bool is_other = (is_itself || (fstat(fd, &st) == 0 && compare_inode(fd, &st, dso) != OTHER)) && image_is_other(fd);
+	close(fd);
+	return is_other;
 }
 
 // ---------------------------------------------------------------- the vdso

@@ -29,6 +29,7 @@ struct slot {
 	uint8_t attempts;          // drain thread's
 	int32_t asked_pid;
 	struct jit_process *process; // of code in anonymous memory, else NULL
+	bool is_other;               // FAILED, as the file is no ELF image
 };
 
 struct jit_code { // code of a JIT compiler, in a mapping
@@ -148,7 +149,8 @@ static void serve_image(struct images *images, const struct request *request)
 		image_release(debug);
 		images->figures.opened++;
 	} else {
-		images->figures.failed += slot->process == NULL;
+		slot->is_other = request->kind == REQUEST_IMAGE && procfs_maps_other(request->pid, &request->dso, request->start, request->end);
+		images->figures.failed += slot->process == NULL && !slot->is_other;
 	}
 	if (slot->process != NULL)
 		atomic_fetch_add_explicit(good ? &slot->process->found : &slot->process->failed, 1, memory_order_relaxed);
@@ -408,7 +410,7 @@ bool images_want(struct images *images, const struct dso_table *dsos, const stru
 
 static enum unwind_end imageless(const struct dso *dso)
 {
-	// JIT code and what stands in [vsyscall]: no CFI, frame pointers are tried.
+	// JIT code, that in files which are no ELF images (a Lisp's core, a DLL), and what stands in [vsyscall]: no CFI, frame pointers are tried.
 	return dso->kind == DSO_SPECIAL && strcmp(dso->path, "[uprobes]") == 0 ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI;
 }
 
@@ -436,7 +438,8 @@ struct unwind_map images_map(struct images *images, const struct dso_table *dsos
 		return map;
 	}
 	bool is_over = state == SLOT_FAILED || give_up;
-	map.missing = !is_over ? UNWIND_DEFERRED : dso->kind == DSO_ANON ? imageless(dso) : UNWIND_NO_IMAGE;
+	bool is_known_code = dso->kind == DSO_ANON || (state == SLOT_FAILED && slot->is_other);
+	map.missing = !is_over ? UNWIND_DEFERRED : is_known_code ? imageless(dso) : UNWIND_NO_IMAGE;
 	return map;
 }
 

@@ -278,6 +278,31 @@ if [ ! -e "/tmp/perf-$pid.map" ]; then
 else
 	skip "/tmp/perf-$pid.map is somebody's" "raw stacks: the map of the process names its code"
 fi
+# Code in a file that is no ELF image, as a Lisp's core or a DLL: with frame pointers its callers are found, as those of code that no file holds.
+cat >infile.c <<'C'
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+/* push %rbp; mov %rsp,%rbp; mov $N,%ecx; 1: dec %ecx; jnz 1b; pop %rbp; ret */
+static const unsigned char file[4096] = { 'n', 'o', ' ', 'E', 'L', 'F', [16] = 0x55, 0x48, 0x89, 0xe5, 0xb9, 0, 0, 0, 0x20, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3 };
+__attribute__((noinline)) void calls_the_file(unsigned char *at) { ((void (*)(void))(at + 16))(); __asm__ volatile(""); }
+int main(void)
+{
+	int fd = open("code.bin", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (write(fd, file, sizeof(file)) != sizeof(file))
+		return 1;
+	calls_the_file(mmap(NULL, sizeof(file), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0));
+	return 0;
+}
+C
+"$CC" -O1 -w -o infile infile.c
+for how in live post; do
+	"$perfsample" record -q --unwind $how -o infile.data -- ./infile 2>record.err
+	got=$("$perfsample" fold --guessed -i infile.data 2>/dev/null | grep -v asm_)
+	ok "$([ "$(share '^infile;_start;[^_]*__libc_start.*main;calls_the_file[^;]*;.*code.bin')" -ge 90 ]; echo $?)" "$how: code in a file that is no image has its caller" ||
+		echo "#   $got"
+	like "$("$perfsample" script -F ip,sym,via -i infile.data 2>/dev/null)" 'calls_the_file .*fp' "$how: marked as found by the frame pointer"
+done
 # Java writes its map as it ends, when nothing of the process can be asked any more.
 cat >late.c <<'C'
 #include <stdio.h>

@@ -136,6 +136,34 @@ static void ordinary(void)
 	ok(!procfs_open_image(&image, getpid(), &whole.dso, 4096, 4096, 0, &err), "an empty mapping: %s", err.text);
 }
 
+// Code in a file that is no ELF image.
+static void other_files(void)
+{
+	struct seen own = *mapping_of(getpid(), "/");
+	own.dso.path = own.path;
+	ok(!procfs_maps_other(getpid(), &own.dso, own.start, own.end), "our own program is an image");
+
+	char name[sizeof(scratch) + 16];
+	snprintf(name, sizeof(name), "%s/code.bin", scratch);
+	int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	bool is_written = write(fd, "core of something", 17) == 17;
+	void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	struct seen seen = *mapping_of(getpid(), name);
+	seen.dso.path = seen.path;
+	struct image *image = NULL;
+	ok(is_written && seen.found && !opens(getpid(), &seen, &image, NULL), "a file that is none does not open");
+	ok(procfs_maps_other(getpid(), &seen.dso, seen.start, seen.end), "and is told from one that is missing");
+	ok(procfs_maps_other(getpid(), &seen.dso, 4096, 8192), "by its path, where the mapping is not there any more");
+	seen.dso.inode ^= 1;
+	ok(!procfs_maps_other(getpid(), &seen.dso, 4096, 8192), "if it is the same file");
+	ok(ftruncate(fd, 2) == 0 && !procfs_maps_other(getpid(), &seen.dso, seen.start, seen.end), "of two bytes nothing is said");
+	unlink(name);
+	seen.dso.deleted = true;
+	ok(!procfs_maps_other(getpid(), &seen.dso, 4096, 8192), "nor of one that is gone");
+	munmap(at, 4096);
+	close(fd);
+}
+
 // A library that is replaced under its name while a process runs with it: the old one is found, never the new one.
 static void replaced(void)
 {
@@ -392,6 +420,7 @@ int main(void)
 	scratch_make();
 	size_t before = open_fds();
 	ordinary();
+	other_files();
 	replaced();
 	ended();
 	vdso();
