@@ -288,10 +288,27 @@ uint64_t walk_code_address(struct walk *walk, uint64_t addr)
 	return addr;
 }
 
+// A trampoline that no file has: on the stack (i386's kernel puts one there for who brings none), or in a page of its own, of which a core file or a snapshot
+// tells. A return address may be such a page's first byte.
+static bool is_trampoline_in_memory(const struct walk *walk, const struct cursor *at)
+{
+	uint64_t word = walk->arch->word_bytes, part, start = at->pc & ~(word - 1);
+	uint8_t code[UNWIND_CODE_BYTES + 8];
+	size_t size = 0;
+
+	if (at->kind != FRAME_RETURN)
+		return false;
+	for (; size + word <= sizeof(code) && stack_word(&walk->view, start + size, &part); size += word)
+		memcpy(code + size, &part, word); // little-endian, as every host that this runs on
+	return size > at->pc - start && walk->arch->is_sigreturn(code + (at->pc - start), size - (at->pc - start));
+}
+
 // What is mapped where the cursor stands has no image, or nothing is mapped there.
 static bool step_outside(struct walk *walk, struct cursor *at, struct unwind_map code, enum unwind_end *end)
 {
 	*end = code.end > code.start ? code.missing : UNWIND_NO_MAPPING;
+	if (*end != UNWIND_DEFERRED && at->sp_is_exact && is_trampoline_in_memory(walk, at))
+		return uncommon_step(walk, at, signal_rule(walk->arch), at->pc, end);
 	if (*end == UNWIND_NO_CFI)
 		return walk_without_cfi(walk, &code, at, end);
 	if (*end != UNWIND_NO_MAPPING)

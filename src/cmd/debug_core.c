@@ -104,6 +104,21 @@ static bool open_mapped(struct image **out, const struct core_file *file, struct
 	return good;
 }
 
+// Whether the address is one of an image that is known: gold lets two segments begin in a file's first page, which is mapped twice then.
+static bool is_in_image(const struct scene *scene, uint64_t addr)
+{
+	for (size_t i = 0; i < scene->maps.count; i++) {
+		const struct scene_map *map = &scene->maps.data[i];
+		const struct image *image = map->at.image != NULL ? scene_file(scene, map) : NULL;
+		for (size_t s = 0; image != NULL && s < image->segment_count; s++) {
+			uint64_t page = image->segments[s].vaddr & ~(uint64_t)(PAGE_BYTES - 1);
+			if (addr - map->at.bias >= page && addr - map->at.bias - page < image->segments[s].mem_size + PAGE_BYTES)
+				return true;
+		}
+	}
+	return false;
+}
+
 // A file that was mapped from an image's first page on, if it is still there and the same.
 static void add_library(struct scene *scene, const struct core *core, const struct core_file *file)
 {
@@ -111,7 +126,7 @@ static void add_library(struct scene *scene, const struct core *core, const stru
 	struct err err = { 0 };
 	uint64_t bias;
 
-	if (scene_find(scene, file->start) != NULL)
+	if (scene_find(scene, file->start) != NULL || is_in_image(scene, file->start))
 		return;
 	if (!open_mapped(&image, file, &err) || image == NULL) {
 		if (has_magic(core, file->start)) // else it may be any file that was mapped

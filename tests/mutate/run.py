@@ -39,6 +39,7 @@ MUTANTS = [
      "unwind"),
     ("signal frames: the trampoline is looked up before its start", "unwind/stacks.c", "last->kind = FRAME_INTERRUPTED;", ";", "unwind"),
     ("a signal trampoline without CFI", "unwind/walk.c", "return walk->arch->is_sigreturn(code.at, size);", "return false;", "unwind_hard"),
+    ("a trampoline that is in memory alone", "unwind/walk.c", "if (*end != UNWIND_DEFERRED && at->sp_is_exact && ", "if (0 && ", "snapshots.sh"),
     ("a handler's stack may lie above", "unwind/walk.c", "&& !(is_signal && at->backward++ < MAX_BACKWARD)", "", "unwind_foreign"),
     ("CFA in any register", "unwind/slow.c", "s->cfa = value + (uint64_t)row->cfa_offset;", "s->cfa = s->sp + (uint64_t)row->cfa_offset;", "unwind_hard"),
     ("return address undefined: the root", "unwind/rule_table.c", "return (struct unwind_rule){ .kind = RULE_ROOT };\n\tif (!cfa_into",
