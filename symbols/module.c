@@ -79,7 +79,10 @@ static void open_debug(struct symbol_module *module)
 	bool is_wrong = false;
 	if (!module->options->use_host_files || has_debug_info(module->image))
 		return;
-	module->debug = debug_file_find(module->options, module->image, &is_wrong);
+	if (!module->wanted.is_debug_known)
+		module->debug = debug_file_find(module->options, module->image, &is_wrong);
+	else if (module->wanted.debug != NULL)
+		module->debug = image_retain(module->wanted.debug);
 	if (module->debug == NULL)
 		module->debug = symbol_module_fetch(module, &module->image->build_id, DEBUGINFOD_DEBUG_FILE);
 	// Debug files keep the program headers; a file prelinked since has other addresses than its debug file.
@@ -125,6 +128,7 @@ void symbol_module_release(struct symbol_module *module)
 	image_release(module->image);
 	image_release(module->debug);
 	image_release(module->wanted.image);
+	image_release(module->wanted.debug);
 	free((char *)module->wanted.path);
 	free((char *)module->wanted.map_path);
 	if (module->wanted.map_fd >= 0)

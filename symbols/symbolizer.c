@@ -170,6 +170,8 @@ uint32_t symbolizer_image(struct symbolizer *s, const struct symbol_image *image
 	entry->module.wanted.map_path = wanted.map_path != NULL ? mem_string(wanted.map_path) : NULL;
 	if (wanted.image != NULL)
 		image_retain(wanted.image);
+	if (wanted.debug != NULL)
+		image_retain(wanted.debug);
 	if (wanted.map_fd >= 0)
 		entry->module.wanted.map_fd = fcntl(wanted.map_fd, F_DUPFD_CLOEXEC, 0);
 	entry->module.options = &s->options;

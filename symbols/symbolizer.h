@@ -21,6 +21,8 @@ struct symbol_image { // what the caller knows of an image
 	const char *path;         // as the target saw it
 	struct build_id build_id; // size 0: unknown
 	struct image *image;      // already open (recorded while the process lived), or NULL: searched by build ID and path (a vdso: by build ID alone)
+	struct image *debug;      // with `image`: its debug file, where `is_debug_known`; NULL: there is none
+	bool is_debug_known;      // else it is looked for
 	int map_fd;               // JIT: an open perf-PID.map, JITDUMP: an open jit-PID.dump; passed the rules for untrusted paths; or -1
 	const char *map_path;     // JIT: that file's name, to tell damage by; NULL: it may be being written still, and how it ends says nothing
 };

@@ -115,8 +115,9 @@ struct image *images_get(struct images *images, uint32_t id, const struct dso *d
 			slot->image = open_vdso(images, dso, machine, slot);
 		else if (dso->kind == DSO_FILE)
 			slot->image = open_file(images, dso, machine, slot);
+		bool is_wrong;
 		if (slot->image != NULL && dso->kind == DSO_FILE)
-			slot->debug = debug_file_find_cfi(&images->where, slot->image, false);
+			slot->debug = debug_file_find(&images->where, slot->image, &is_wrong);
 		images->not_found += slot->image == NULL && !slot->is_wrong && !slot->is_damaged && !slot->is_other;
 		images->wrong += slot->is_wrong && slot->image == NULL;
 	}

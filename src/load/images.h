@@ -13,7 +13,7 @@
 #include "symbols/symbolizer.h"
 #include "unwind/unwind.h"
 
-struct image_slot { // is_damaged: noted in where.damages; debug: NULL, or the debug file, which has CFI
+struct image_slot { // is_damaged: noted in where.damages; debug: its debug file, or NULL
 	bool is_tried, is_wrong, is_damaged, is_other;
 	struct image *image, *debug;
 };
@@ -31,7 +31,7 @@ void images_init(struct images *images, const struct symbolizer_options *where, 
 void images_release(struct images *images);
 // NULL: not here, or not the file that ran (its build ID or machine differ). Stays ours. Locks.
 struct image *images_get(struct images *images, uint32_t id, const struct dso *dso, uint16_t machine);
-// Its debug file, where CFI is there; else NULL. Stays ours. Locks.
+// Its debug file, which may have CFI and is looked for once, also for its names; or NULL. Stays ours. Locks.
 struct image *images_debug(struct images *images, uint32_t id);
 // Of what images_get did not find: the file is here, but no ELF image.
 bool images_is_other(struct images *images, uint32_t id);

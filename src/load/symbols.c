@@ -129,8 +129,12 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 			image.map_fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 			break;
 		}
-		if (loader->dso_of.data[dso] != DSO_NONE && loader->dso_of.data[dso] < loader->images.slots.count)
-			image.image = loader->images.slots.data[loader->dso_of.data[dso]].image;
+		if (loader->dso_of.data[dso] != DSO_NONE && loader->dso_of.data[dso] < loader->images.slots.count) {
+			const struct image_slot *slot = &loader->images.slots.data[loader->dso_of.data[dso]];
+			image.image = slot->image;
+			image.debug = slot->debug;
+			image.is_debug_known = slot->image != NULL;
+		}
 		break;
 	}
 	uint32_t id = symbolizer_image(symbols->symbolizer, &image);
