@@ -10,10 +10,19 @@
 struct register_set {
 	uint64_t value[UNWIND_REGISTERS];
 	uint64_t known; // a bit for each
+	uint64_t believed; // of the others: what they were in a function called since, which may have changed them
 };
 static inline bool register_get(const struct register_set *set, uint64_t reg, uint64_t *out)
 {
 	if (reg >= UNWIND_REGISTERS || (set->known >> reg & 1) == 0)
+		return false;
+	*out = set->value[reg];
+	return true;
+}
+// Known or not: for who knows what was called.
+static inline bool register_believe(const struct register_set *set, uint64_t reg, uint64_t *out)
+{
+	if (reg >= UNWIND_REGISTERS || ((set->known | set->believed) >> reg & 1) == 0)
 		return false;
 	*out = set->value[reg];
 	return true;

@@ -42,7 +42,8 @@ static bool find_cfa(struct full_step *s, const struct cfi_row *row)
 	s->end = UNWIND_UNSUPPORTED;
 	if (row->cfa.kind != CFI_REGISTER)
 		return false;
-	if (!register_get(s->from, (uint64_t)row->cfa.value, &value)) {
+	// A callee may change some registers; but whoever says that the CFA is in one of them across a call knows what it calls (libcrypto's AES, CFA in rax).
+	if (!register_believe(s->from, (uint64_t)row->cfa.value, &value)) {
 		s->no_register = row->cfa.value < UNWIND_REGISTERS;
 		return false;
 	}
@@ -60,9 +61,7 @@ static bool find_register(struct full_step *s, const struct cfi_row *row, unsign
 	*known = true;
 	switch (rule->kind) {
 	case CFI_UNSPECIFIED:
-		// A callee may change the others; but whoever says that the CFA is in one of them across a call knows what it calls (libcrypto's AES, CFA in
-		// rax). Nobody else asks for them.
-		*known = reg != arch->dwarf_ra && register_get(s->from, reg, out);
+		*known = (arch->callee_saved >> reg & 1) != 0 && register_get(s->from, reg, out);
 		return true;
 	case CFI_SAME:
 		*known = register_get(s->from, reg, out);
@@ -125,6 +124,8 @@ static bool full_step(struct full_step *s, const struct cfi_row *row, const stru
 		}
 		if (known)
 			register_put(to, reg, value);
+		else if (row->regs[reg].kind == CFI_UNSPECIFIED && reg != arch->dwarf_ra && register_believe(s->from, reg, &to->value[reg]))
+			to->believed |= (uint64_t)1 << reg;
 	}
 	if (row->regs[arch->dwarf_sp].kind == CFI_UNSPECIFIED)
 		register_put(to, arch->dwarf_sp, s->cfa);
@@ -143,7 +144,7 @@ static void leaf_registers(struct walk *walk)
 {
 	uint64_t value;
 
-	walk->registers.known = 0;
+	walk->registers.known = walk->registers.believed = 0;
 	for (unsigned reg = 0; reg < UNWIND_REGISTERS; reg++)
 		if (walk_sampled_register(walk->input, walk->arch->dwarf_to_perf[reg], &value))
 			register_put(&walk->registers, reg, value);
@@ -178,7 +179,7 @@ static void cursor_registers(struct walk *walk, const struct cursor *at, size_t 
 	if (frame == 0) {
 		leaf_registers(walk);
 	} else if (walk->registers_frame != frame) {
-		walk->registers.known = 0;
+		walk->registers.known = walk->registers.believed = 0;
 		register_put(&walk->registers, walk->arch->dwarf_sp, at->sp);
 		register_put(&walk->registers, walk->arch->dwarf_fp, at->fp);
 		register_put(&walk->registers, walk->arch->dwarf_ra, walk->arch->perf_lr != 0xff ? at->lr : at->pc);
@@ -229,8 +230,8 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 		good = full_step(&s, &row, &fde.cie, &to, &ra);
 	}
 	// Was it kept indeed? Then a call returns there.
-	if (good && row.cfa.kind == CFI_REGISTER && at->kind == FRAME_RETURN && (walk->arch->callee_saved >> row.cfa.value & 1) == 0 &&
-	    (uint64_t)row.cfa.value != walk->arch->dwarf_sp && !walk_is_called(walk, ra, lookup)) {
+	if (good && row.cfa.kind == CFI_REGISTER && !register_get(&walk->registers, (uint64_t)row.cfa.value, &(uint64_t){ 0 }) &&
+	    !walk_is_called(walk, ra, lookup)) {
 		*end = UNWIND_UNSUPPORTED;
 		return false;
 	}

@@ -402,7 +402,7 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	walk->rewalks = 0;
 	walk->has_gap = false;
 	walk->registers_frame = SIZE_MAX;
-	walk->registers.known = 0;
+	walk->registers.known = walk->registers.believed = 0;
 	walk->view = (struct stack_view){
 		.bytes = input->stack, .start = at->sp, .size = input->stack_size, .top = input->stack_top,
 		.addr_end = walk->arch->addr_end, .machine = walk->arch->machine, .word_bytes = walk->arch->word_bytes,

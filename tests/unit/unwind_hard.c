@@ -12,6 +12,8 @@
 
 void cfa_in_rbx(void (*callee)(void));
 void cfa_in_rax(void);
+void cfa_by_rax(void);
+extern const char changed_rax_start[], changed_rax_end[];
 void ra_in_r11(void);
 void with_expressions(void (*callee)(void));
 void no_cfi_leaf(void);
@@ -69,6 +71,25 @@ __asm__(
 	"	nop\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
+	"cfa_by_rax:\n" // an expression over a register that what is called does change: where it is called, the CFI is not true
+	"	.cfi_startproc\n"
+	"	mov %rsp, %rax\n"
+	"	.cfi_escape 0x0f, 2, 0x70, 8\n" // DW_CFA_def_cfa_expression: DW_OP_breg0 8
+	"	call 3f\n"
+	"	.cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"3:	.cfi_startproc\n"
+	"	nop\n"
+	"	lea -64(%rsp), %rax\n"
+	"changed_rax_start:\n"
+	"	nop\n"
+	"	lea 64(%rsp), %rax\n"
+	"	nop\n"
+	"	ret\n"
+	"changed_rax_end:\n"
+	"	.cfi_endproc\n"
+	"	.globl changed_rax_start, changed_rax_end\n"
 	"ra_in_r11:\n" // as vfork does it
 	"	.cfi_startproc\n"
 	"	pop %r11\n"
@@ -243,6 +264,36 @@ static void exercise_frame(void)
 	stop_stepping();
 }
 
+// A wrong caller would be found as readily as the right one: so none is, and the reason is said.
+static void on_change(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	(void)number, (void)info;
+	if (!stepping) {
+		uc->uc_mcontext.gregs[REG_EFL] &= ~0x100ll;
+		return;
+	}
+	snap(&snapshot, uc, MAX_STACK);
+	struct unwind_input input = input_of(&snapshot, &maps);
+	unwind_stack(unwinder, &input, &stack);
+	if (frames[0].addr < (uint64_t)changed_rax_start || frames[0].addr >= (uint64_t)changed_rax_end)
+		return;
+	inside++;
+	wrong += stack.count != 2 || stack.end != UNWIND_UNSUPPORTED;
+}
+
+static void test_changed_register(void)
+{
+	struct sigaction action = { .sa_sigaction = on_change, .sa_flags = SA_SIGINFO };
+	inside = wrong = 0;
+	sigaction(SIGTRAP, &action, NULL);
+	start_stepping();
+	cfa_by_rax();
+	stop_stepping();
+	signal(SIGTRAP, SIG_DFL);
+	ok(inside == 4 && wrong == 0, "an expression over a register that what was called may have changed is no caller: %u steps, %u wrong", inside, wrong);
+}
+
 static uint8_t *jit;
 
 static void exercise_jit(void)
@@ -319,8 +370,9 @@ int main(void)
 	test_steps("CFA in rax, which what is called leaves alone", exercise_rax);
 	test_steps("return address in r11", exercise_r11);
 	test_steps("expressions", exercise_expressions);
+	test_changed_register();
+	test_guesses(); // before the trampoline's address is in some register, from where a push brings it onto the stack
 	test_restorer();
-	test_guesses();
 	live_stop();
 	return tap_done();
 }
