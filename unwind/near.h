@@ -84,7 +84,7 @@ static inline struct near_space *near_space_of(struct near *near, uint64_t gener
 // No two calls are in two bytes: were a set each byte's, twice the lines and pages would be touched.
 static inline uint64_t near_set_number(uint64_t lookup)
 {
-	return (lookup >> 1 ^ lookup >> (1 + NEAR_BITS)) & (NEAR_SETS - 1);
+	return (lookup ^ lookup >> NEAR_BITS) >> 1 & (NEAR_SETS - 1);
 }
 
 static inline bool near_is(const struct near_entry *entry, uint64_t lookup, uint64_t places)
