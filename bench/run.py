@@ -239,7 +239,7 @@ def raw_recordings():
 def fold(_):
     rows = []
     for name, path, _, _, _ in raw_recordings():
-        samples = len(recorders.records(path)[0])
+        samples = recorders.count_samples(path)
         cpu, mb = least([OURS, "fold", "-i", path, "--inline"], 5)
         theirs, their_mb = least(["perf", "script", "--no-inline", "-i", path], 2)
         rows.append({"what": name, "samples": samples, "ours_us": 1e6 * cpu / samples, "perf_us": 1e6 * theirs / samples, "ratio": theirs / cpu,
@@ -252,7 +252,7 @@ def fold(_):
 def report(_):
     rows = []
     for name, path, _, _, _ in raw_recordings():
-        samples = len(recorders.records(path)[0])
+        samples = recorders.count_samples(path)
         cpu, mb = least([OURS, "report", "-i", path], 3)
         theirs, their_mb = least(["perf", "report", "--stdio", "--no-inline", "-i", path], 1)
         rows.append({"what": name, "samples": samples, "ours_s": cpu, "perf_s": theirs, "ratio": theirs / cpu, "ours_mb": mb, "perf_mb": their_mb})
@@ -268,7 +268,7 @@ def samples_curve(_):
     for times in (1, 10, 100):
         path = at(f"x{times}.data")
         subprocess.run([sys.executable, os.path.join(HERE, "multiply.py"), base, path, str(times)], check=True)
-        samples = len(recorders.records(path)[0])
+        samples = recorders.count_samples(path)
         tries = 3 if times < 100 else 1
         row = {"samples": samples, "file_mb": os.path.getsize(path) / 1e6}
         row["report_s"], row["report_mb"] = least([OURS, "report", "-i", path], tries)
