@@ -17,7 +17,7 @@
 #endif
 
 // A path beyond this cannot stand in a record of 64 KiB; PATH_MAX bounds those that the kernel writes.
-enum { NAME_BYTES_MAX = 4096 };
+enum { NAME_BYTES_MAX = 4096, RECORD_BUILD_ID_BYTES = 20 };
 
 struct trailer { const void *bytes; size_t size; };
 
@@ -73,23 +73,68 @@ static void add_comm(struct buf *out, int32_t pid, int32_t tid, const char *comm
 	record_end(out, start, trailer);
 }
 
-static void add_mapping(struct buf *out, int32_t pid, const struct proc_mapping *mapping, const struct trailer *trailer)
-{
-	size_t start = record_begin(out, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER);
+// What is told of one process's mappings.
+struct mappings {
+	struct buf *out;
+	int32_t pid;
+	const struct trailer *trailer;
+	// The memfd that was looked into last (a JIT compiler maps one at many places), and its build ID, if it has any.
+	uint64_t memfd_inode;
+	struct build_id memfd_build_id;
+};
 
-	buf_u32(out, (uint32_t)pid);
-	buf_u32(out, (uint32_t)pid);
+// A program or library in a memfd has no path by which it would be known from a JIT compiler's code: its build ID, which the kernel tells where
+// events see it being mapped, is what tells them apart (apply_mapping in space.c).
+static const struct build_id *memfd_build_id(struct mappings *to, const struct proc_mapping *mapping)
+{
+	char path[NAME_BYTES_MAX];
+	struct image *image = NULL;
+
+	if (mapping->inode == 0 || strncmp(mapping->path, "/memfd:", 7) != 0)
+		return NULL;
+	if (mapping->inode != to->memfd_inode) {
+		to->memfd_inode = mapping->inode;
+		to->memfd_build_id.size = 0;
+		snprintf(path, sizeof(path), "%s", mapping->path);
+		char *mark = strstr(path, " (deleted)");
+		if (mark != NULL)
+			*mark = '\0';
+		const struct dso dso = { .path = path, .kind = DSO_FILE, .deleted = true, .major = mapping->major, .minor = mapping->minor, .inode = mapping->inode };
+		if (procfs_open_image(&image, to->pid, &dso, mapping->start, mapping->end, mapping->pgoff, NULL))
+			to->memfd_build_id = image->build_id;
+		if (to->memfd_build_id.size > RECORD_BUILD_ID_BYTES)
+			to->memfd_build_id.size = 0; // nor would the kernel tell it
+		image_release(image);
+	}
+	return to->memfd_build_id.size > 0 ? &to->memfd_build_id : NULL;
+}
+
+static void add_mapping(struct mappings *to, const struct proc_mapping *mapping)
+{
+	const struct build_id *build_id = memfd_build_id(to, mapping);
+	struct buf *out = to->out;
+	size_t start = record_begin(out, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER | (build_id != NULL ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0));
+
+	buf_u32(out, (uint32_t)to->pid);
+	buf_u32(out, (uint32_t)to->pid);
 	buf_u64(out, mapping->start);
 	buf_u64(out, mapping->end - mapping->start);
 	buf_u64(out, mapping->pgoff);
-	buf_u32(out, mapping->major);
-	buf_u32(out, mapping->minor);
-	buf_u64(out, mapping->inode);
-	buf_u64(out, 0); // inode generation: not in maps
+	if (build_id != NULL) {
+		uint8_t bytes[RECORD_BUILD_ID_BYTES] = { 0 };
+		memcpy(bytes, build_id->bytes, build_id->size);
+		buf_u32(out, build_id->size); // a byte, and three that are reserved
+		buf_add(out, bytes, sizeof(bytes));
+	} else {
+		buf_u32(out, mapping->major);
+		buf_u32(out, mapping->minor);
+		buf_u64(out, mapping->inode);
+		buf_u64(out, 0); // inode generation: not in maps
+	}
 	buf_u32(out, mapping->protection);
 	buf_u32(out, mapping->is_shared ? MAP_SHARED : MAP_PRIVATE);
 	record_name(out, mapping->path[0] != '\0' ? mapping->path : "//anon"); // the kernel's name for it, perf_event_mmap_event()
-	record_end(out, start, trailer);
+	record_end(out, start, to->trailer);
 }
 
 // Beyond so many bytes of maps (some 5,000 mappings) the few that hold code are asked for one by one, where the kernel can: a runtime may
@@ -97,7 +142,7 @@ static void add_mapping(struct buf *out, int32_t pid, const struct proc_mapping 
 enum { MAPS_READ_MAX = 512 * 1024 };
 
 // The [vsyscall] page stands in every maps of x86-64 but is no process's own, so that asking never finds it: taken from our own maps.
-static void add_vsyscall(struct buf *out, int32_t pid, const struct trailer *trailer)
+static void add_vsyscall(struct mappings *to)
 {
 	struct proc_lines lines;
 	struct proc_mapping mapping;
@@ -108,26 +153,26 @@ static void add_vsyscall(struct buf *out, int32_t pid, const struct trailer *tra
 		return;
 	while ((line = proc_lines_next(&lines, &length)) != NULL)
 		if (length > 10 && strcmp(line + length - 10, "[vsyscall]") == 0 && proc_mapping_parse(line, &mapping))
-			add_mapping(out, pid, &mapping, trailer);
+			add_mapping(to, &mapping);
 	proc_lines_close(&lines);
 }
 
-static bool query_the_rest(struct buf *out, int32_t pid, int maps_fd, uint64_t from, const struct trailer *trailer)
+static bool query_the_rest(struct mappings *to, int maps_fd, uint64_t from)
 {
 	struct proc_mapping mapping;
 	char name[NAME_BYTES_MAX];
 	enum proc_queried queried;
 
 	while ((queried = proc_mapping_query(maps_fd, PROC_QUERY_NEXT_EXECUTABLE, from, &mapping, name, sizeof(name))) == PROC_QUERIED && mapping.end > from) {
-		add_mapping(out, pid, &mapping, trailer);
+		add_mapping(to, &mapping);
 		from = mapping.end;
 	}
 	if (queried == PROC_QUERY_NONE)
-		add_vsyscall(out, pid, trailer);
+		add_vsyscall(to);
 	return queried != PROC_QUERY_UNSUPPORTED;
 }
 
-static void add_mappings(struct buf *out, int32_t pid, const struct trailer *trailer)
+static void add_mappings(struct mappings *to)
 {
 	struct proc_lines lines;
 	struct proc_mapping mapping;
@@ -135,24 +180,24 @@ static void add_mappings(struct buf *out, int32_t pid, const struct trailer *tra
 	size_t length;
 	bool may_query = true;
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", procfs_task_with_memory(pid));
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", procfs_task_with_memory(to->pid));
 	if (!proc_lines_open(&lines, path))
 		return; // another user's, or gone: what is known of it stands
 	while ((line = proc_lines_next(&lines, &length)) != NULL) {
 		if (may_query && lines.bytes_read > MAPS_READ_MAX && proc_mapping_parse(line, &mapping)) {
-			size_t before = out->size;
-			if (query_the_rest(out, pid, lines.fd, mapping.start, trailer))
+			size_t before = to->out->size;
+			if (query_the_rest(to, lines.fd, mapping.start))
 				break;
-			out->size = before;
+			to->out->size = before;
 			may_query = false;
 			if ((mapping.protection & PROT_EXEC) != 0)
-				add_mapping(out, pid, &mapping, trailer);
+				add_mapping(to, &mapping);
 			continue;
 		}
 		// "55e0c5a00000-55e0c5a02000 r-xp …": most lines map no code, and are not worth parsing.
 		const char *blank = memchr(line, ' ', length);
 		if (blank != NULL && length - (size_t)(blank - line) > 4 && blank[3] == 'x' && proc_mapping_parse(line, &mapping))
-			add_mapping(out, pid, &mapping, trailer);
+			add_mapping(to, &mapping);
 	}
 	proc_lines_close(&lines);
 }
@@ -198,7 +243,7 @@ bool procfs_synthesize(int32_t pid, bool with_threads, const void *sample_id_tra
 		vec_release(&threads.ids);
 	}
 	if ((stat.flags & 0x00200000) == 0) // PF_KTHREAD: no memory of its own
-		add_mappings(out, pid, &trailer);
+		add_mappings(&(struct mappings){ .out = out, .pid = pid, .trailer = &trailer });
 	return true;
 }
 

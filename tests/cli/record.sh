@@ -1,44 +1,28 @@
 #!/bin/bash
 # perfsample record, from outside: targets, ends, statuses, limits, files, what it says and what it refuses.
-set -u
+. "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/waits.sh"
-ps=$(realpath "${PERFSAMPLE:-build/perfsample}")
-dir=$(mktemp -d)
-chmod 755 "$dir"
-n=0 failed=0
+chmod 755 "$work"
 pids=()
 finish() {
 	local p
 	for p in "${pids[@]-}"; do [ -n "$p" ] && kill -9 "$p" 2>/dev/null; done
 	wait 2>/dev/null
-	mountpoint -q "$dir/small" 2>/dev/null && umount "$dir/small"
-	rm -rf "$dir"
+	mountpoint -q "$work/small" 2>/dev/null && umount "$work/small"
+	rm -rf "$work"
 }
 trap finish EXIT
-ok() { # STATUS NAME
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; sed 's/^/#   /' "$dir/err" 2>/dev/null | tail -5; fi
-}
-is() { # GOT WANTED NAME
-	[ "$1" = "$2" ]; local s=$?
-	[ $s -eq 0 ] || echo "#   got '$1', wanted '$2'"
-	ok $s "$3"
-}
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
 json() { # FILE EXPRESSION of python over `d`
 	python3 -c 'import json, os, sys; d = json.load(open(sys.argv[1])); s = d["events"][0]["samples"]; sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"
 }
-rec() { # OPTIONS… : runs record in the folder, its standard error in err
-	(cd "$dir" && timeout 200 "$ps" record "$@" >out 2>err)
-}
-root=$([ "$(id -u)" -eq 0 ]; echo $?)
+is_root=$([ "$(id -u)" -eq 0 ]; echo $?)
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null || echo 9)
-if [ "$root" -ne 0 ] && [ "$paranoid" -gt 2 ]; then
+if [ "$is_root" -ne 0 ] && [ "$paranoid" -gt 2 ]; then
 	echo "1..0 # SKIP perf_event_paranoid is $paranoid and this is not root"
 	exit 0
 fi
 
-cat >"$dir/burn.c" <<'C'
+cat >"$work/burn.c" <<'C'
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -61,40 +45,40 @@ int main(int argc, char **argv)
 	return 0;
 }
 C
-cc -O2 -g -pthread "$dir/burn.c" -o "$dir/burn" || { echo "Bail out! no C compiler"; exit 1; }
+cc -O2 -g -pthread "$work/burn.c" -o "$work/burn" || { echo "Bail out! no C compiler"; exit 1; }
 
 # ---------------------------------------------------------------- a command
 rec --summary s.json -- ./burn 0.5 2; is $? 0 "a command is recorded"
-is "$(cat "$dir/out")" "done" "its standard output is its own"
-ok "$(json "$dir/s.json" 's["taken"] > 600'; echo $?)" "one sample every 1.295 ms of its CPU time"
-ok "$(json "$dir/s.json" 's["expected"] is None or s["taken"] + s["idle"] + s["others"] + s["lost"] + s["dropped"] + s["silent"] == s["expected"]'; echo $?)" \
+is "$(cat "$work/out")" "done" "its standard output is its own"
+ok "$(json "$work/s.json" 's["taken"] > 600'; echo $?)" "one sample every 1.295 ms of its CPU time"
+ok "$(json "$work/s.json" 's["expected"] is None or s["taken"] + s["idle"] + s["others"] + s["lost"] + s["dropped"] + s["silent"] == s["expected"]'; echo $?)" \
 	"the parts add up to what was due"
-ok "$(json "$dir/s.json" 'd["stacks"]["complete"] >= 0.99 * sum(d["stacks"].values())'; echo $?)" "stacks reach their roots"
-ok "$(json "$dir/s.json" 'd["schema"] == "perfsample-record/1" and d["command_status"] == 0 and d["own_status"] == 0 and d["target"]["kind"] == "command"'; echo $?)" \
+ok "$(json "$work/s.json" 'd["stacks"]["complete"] >= 0.99 * sum(d["stacks"].values())'; echo $?)" "stacks reach their roots"
+ok "$(json "$work/s.json" 'd["schema"] == "perfsample-record/1" and d["command_status"] == 0 and d["own_status"] == 0 and d["target"]["kind"] == "command"'; echo $?)" \
 	"--summary is perfsample-record/1"
 if python3 -c 'import jsonschema' 2>/dev/null; then
 	ok "$(python3 -W ignore -c 'import json,sys,jsonschema; jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))' \
-		"$dir/s.json" schema/perfsample-record-1.json; echo $?)" "by its schema"
+		"$work/s.json" schema/perfsample-record-1.json; echo $?)" "by its schema"
 fi
-is "$(stat -c %a "$dir/perf.data")" 600 "the file is its owner's alone"
-ok "$(grep -q "wrote .*/perf.data, .*names inside. Next: perfsample report" "$dir/err"; echo $?)" "the summary says where it is"
-rec -q -- ./burn 0.1; ok "$([ ! -s "$dir/err" ]; echo $?)" "-q says nothing"
-ok "$([ -e "$dir/perf.data.old" ]; echo $?)" "the recording before it became .old"
+is "$(stat -c %a "$work/perf.data")" 600 "the file is its owner's alone"
+ok "$(grep -q "wrote .*/perf.data, .*names inside. Next: perfsample report" "$work/err"; echo $?)" "the summary says where it is"
+rec -q -- ./burn 0.1; ok "$([ ! -s "$work/err" ]; echo $?)" "-q says nothing"
+ok "$([ -e "$work/perf.data.old" ]; echo $?)" "the recording before it became .old"
 for c in 'true:0' 'false:1' 'sh -c "exit 7":7' 'sh -c "kill -9 \$\$":137' '/no/such/program:127' '/etc/passwd:126'; do
 	eval rec -o st.data -- "${c%:*}"; is $? "${c##*:}" "status of ${c%:*}"
 done
 rec -o st.data -- ./burn 0.05 >/dev/null
-before=$(stat -c %i "$dir/st.data")
+before=$(stat -c %i "$work/st.data")
 rec -o st.data -- /no/such/program
-is "$(stat -c %i "$dir/st.data")" "$before" "a start that fails leaves the old file alone"
-ok "$(! ls "$dir"/st.data*.tmp >/dev/null 2>&1; echo $?)" "and nothing half-written"
+is "$(stat -c %i "$work/st.data")" "$before" "a start that fails leaves the old file alone"
+ok "$(! ls "$work"/st.data*.tmp >/dev/null 2>&1; echo $?)" "and nothing half-written"
 
 # ---------------------------------------------------------------- what is refused
 refuse() { # STATUS WORD NAME OPTIONS…
 	local status=$1 word=$2 name=$3; shift 3
 	rec -o refused.data "$@"; local got=$?
 	is "$got" "$status" "$name"
-	ok "$(grep -q -e "$word" "$dir/err"; echo $?)" "$name: says $word"
+	ok "$(grep -q -e "$word" "$work/err"; echo $?)" "$name: says $word"
 }
 refuse 2 "no-such-option" "an unknown option" --no-such-option
 refuse 2 "no-such-event" "no such event" -e no-such-event -- true
@@ -106,122 +90,122 @@ refuse 2 "not supported" "compression" -z -- true
 refuse 2 "not supported" "--control" --control fd:3 -- true
 refuse 2 "nothing to record" "no target"
 refuse 2 "exclude each other" "--all-user with --all-kernel" --all-user --all-kernel -- true
-ok "$([ ! -e "$dir/refused.data" ]; echo $?)" "no file came of these"
+ok "$([ ! -e "$work/refused.data" ]; echo $?)" "no file came of these"
 
 # ---------------------------------------------------------------- a process
-"$dir/burn" 100 2 >/dev/null & target=$!; pids+=("$target")
+"$work/burn" 100 2 >/dev/null & target=$!; pids+=("$target")
 soon has_used "$target" 20
 rec -p "$target" --duration 1 -o p.data --summary s.json; is $? 0 "-p with --duration"
 # As its two threads never sleep, what they used tells how long it was, whatever else the machine did meanwhile.
-ok "$(json "$dir/s.json" 'd["ended_by"] == "--duration is over" and d["window"]["seconds"] >= 1 and d["cpu_seconds"] < 1.5 * min(2, len(os.sched_getaffinity(0)))'; echo $?)" \
+ok "$(json "$work/s.json" 'd["ended_by"] == "--duration is over" and d["window"]["seconds"] >= 1 and d["cpu_seconds"] < 1.5 * min(2, len(os.sched_getaffinity(0)))'; echo $?)" \
 	"--duration 1 is a second"
-ok "$(json "$dir/s.json" 's["taken"] > 100 and d["target"]["ids"] == ['"$target"']'; echo $?)" "samples of it"
+ok "$(json "$work/s.json" 's["taken"] > 100 and d["target"]["ids"] == ['"$target"']'; echo $?)" "samples of it"
 ok "$(kill -0 "$target"; echo $?)" "it lives on"
 for sig in INT TERM HUP; do
-	(cd "$dir" && exec "$ps" record -p "$target" -o sig.data >/dev/null 2>err) & r=$!
-	soon is_recording "$dir/sig.data"; kill -$sig $r; wait $r
+	(cd "$work" && exec "$perfsample" record -p "$target" -o sig.data >/dev/null 2>err) & r=$!
+	soon is_recording "$work/sig.data"; kill -$sig $r; wait $r
 	is $? 0 "SIG$sig ends it cleanly"
 done
 # A command that ignores the signal: waited for, and said so once; the second one ends both, and the file is whole as far as it goes.
-(cd "$dir" && exec "$ps" record -o ign.data -- sh -c 'trap "" INT; : >ignores; ./burn 20 1' >/dev/null 2>err) & r=$!
-for _ in $(seq 100); do [ ! -e "$dir/ignores" ] || break; sleep 0.1; done
+(cd "$work" && exec "$perfsample" record -o ign.data -- sh -c 'trap "" INT; : >ignores; ./burn 20 1' >/dev/null 2>err) & r=$!
+for _ in $(seq 100); do [ ! -e "$work/ignores" ] || break; sleep 0.1; done
 kill -INT $r
-for _ in $(seq 100); do ! grep -q "goes on after SIGINT" "$dir/err" || break; sleep 0.1; done
-ok "$([ "$(grep -c "(PID [0-9]*) goes on after SIGINT, and is recorded until it ends" "$dir/err")" -eq 1 ] && kill -0 $r; echo $?)" "a command that ignores SIGINT is named"
+for _ in $(seq 100); do ! grep -q "goes on after SIGINT" "$work/err" || break; sleep 0.1; done
+ok "$([ "$(grep -c "(PID [0-9]*) goes on after SIGINT, and is recorded until it ends" "$work/err")" -eq 1 ] && kill -0 $r; echo $?)" "a command that ignores SIGINT is named"
 kill -INT $r; wait $r
 is $? 130 "a second SIGINT aborts"
-"$ps" report -i "$dir/ign.data" >"$dir/out" 2>"$dir/err"; is $? 0 "and what was flushed is read"
+"$perfsample" report -i "$work/ign.data" >"$work/out" 2>"$work/err"; is $? 0 "and what was flushed is read"
 rec -p "$target" -o b.data -- sleep 0.3; is $? 0 "a command beside -p bounds the time"
 rec -p "$target" -o c.data -- /no/such/program; is $? 127 "one that cannot be run is said"
-ok "$([ ! -e "$dir/c.data" ]; echo $?)" "and leaves no file"
+ok "$([ ! -e "$work/c.data" ]; echo $?)" "and leaves no file"
 tid=$(find /proc/"$target"/task -mindepth 1 -maxdepth 1 ! -name "$target" -printf "%f\n" | tail -1) # the first one only waits
 rec -t "$tid" --duration 0.5 -o t.data --summary s.json; is $? 0 "-t"
-ok "$(json "$dir/s.json" 'd["target"]["kind"] == "tid" and s["taken"] > 20'; echo $?)" "samples of one thread"
+ok "$(json "$work/s.json" 'd["target"]["kind"] == "tid" and s["taken"] > 20'; echo $?)" "samples of one thread"
 rec -n -p "$target" -o n.data; is $? 0 "--dry-run"
-ok "$([ ! -e "$dir/n.data" ] && grep -q "would record" "$dir/err"; echo $?)" "says what would be done and records nothing"
+ok "$([ ! -e "$work/n.data" ] && grep -q "would record" "$work/err"; echo $?)" "says what would be done and records nothing"
 kill -9 "$target"
-"$dir/burn" 0.5 >/dev/null & short=$!
+"$work/burn" 0.5 >/dev/null & short=$!
 soon has_used $short 20; kill -STOP $short
 rec -p "$short" -o e.data & r=$!
-soon is_recording "$dir/e.data"; kill -CONT $short
+soon is_recording "$work/e.data"; kill -CONT $short
 wait $r; is $? 0 "the target's end ends the recording"
 wait $short
 
 # ---------------------------------------------------------------- the recorder's own ends
-(cd "$dir" && exec setsid "$ps" record -o k.data -- ./burn 6 >/dev/null 2>&1) & r=$!
+(cd "$work" && exec setsid "$perfsample" record -o k.data -- ./burn 6 >/dev/null 2>&1) & r=$!
 soon child_has_used $r 2500; kill -9 $r; pkill -9 -s $r; wait $r 2>/dev/null # the command is of the session that the recorder leads
-if "$ps" help report >/dev/null 2>&1 && "$ps" report --help >/dev/null 2>&1; then
-	"$ps" report -i "$dir/k.data" --format json >"$dir/k.json" 2>"$dir/err"; is $? 0 "what a killed recorder left can be read"
-	ok "$(json "$dir/k.json" 's["taken"] > 100'; echo $?)" "up to about a second before"
-	ok "$(json "$dir/k.json" 'abs(d["events"][0]["cpu_seconds"] - s["taken"] * 0.001295295) < 0.1 * d["events"][0]["cpu_seconds"]'; echo $?)" \
+if "$perfsample" help report >/dev/null 2>&1 && "$perfsample" report --help >/dev/null 2>&1; then
+	"$perfsample" report -i "$work/k.data" --format json >"$work/k.json" 2>"$work/err"; is $? 0 "what a killed recorder left can be read"
+	ok "$(json "$work/k.json" 's["taken"] > 100'; echo $?)" "up to about a second before"
+	ok "$(json "$work/k.json" 'abs(d["events"][0]["cpu_seconds"] - s["taken"] * 0.001295295) < 0.1 * d["events"][0]["cpu_seconds"]'; echo $?)" \
 		"with the CPU time of those samples, not of a second before them"
-	ok "$(grep -q "cut off" "$dir/err" "$dir/k.json"; echo $?)" "and it is said"
+	ok "$(grep -q "cut off" "$work/err" "$work/k.json"; echo $?)" "and it is said"
 else
-	skip "what a killed recorder left can be read" "no report in this build"
+	skip "no report in this build" "what a killed recorder left can be read"
 fi
 # More than a pipe holds: the last of it is written when the reader has gone.
-(cd "$dir" && "$ps" record -q -F 4000 -o - -- ./burn 0.5 2>/dev/null | head -c 100 >/dev/null; echo "${PIPESTATUS[0]}" >pipe)
-is "$(cat "$dir/pipe")" 141 "a reader that goes away ends it as SIGPIPE would"
-(cd "$dir" && "$ps" record -q -o - -- ./burn 0.2 >stream 2>err)
-is "$(head -c 8 "$dir/stream")" PERFILE2 "-o - streams"
-ok "$(grep -q "^done" "$dir/err"; echo $?)" "the command's own output goes to standard error then"
+(cd "$work" && "$perfsample" record -q -F 4000 -o - -- ./burn 0.5 2>/dev/null | head -c 100 >/dev/null; echo "${PIPESTATUS[0]}" >pipe)
+is "$(cat "$work/pipe")" 141 "a reader that goes away ends it as SIGPIPE would"
+(cd "$work" && "$perfsample" record -q -o - -- ./burn 0.2 >stream 2>err)
+is "$(head -c 8 "$work/stream")" PERFILE2 "-o - streams"
+ok "$(grep -q "^done" "$work/err"; echo $?)" "the command's own output goes to standard error then"
 rec -F 3000 --max-size 150K -o max.data -- ./burn 4
-ok "$([ "$(stat -c %s "$dir/max.data")" -lt 1000000 ] && grep -q -- "--max-size" "$dir/err"; echo $?)" "--max-size ends it, and it is said"
-rec --max-cpu 0.01 -o cpu.data -- ./burn 4 2; ok "$(grep -q "one sample every 2.606182 ms" "$dir/err"; echo $?)" "--max-cpu goes to the next coarser period, and it is said"
-if [ "$root" -eq 0 ] && mkdir "$dir/small" && mount -t tmpfs -o size=200k none "$dir/small" 2>/dev/null; then
+ok "$([ "$(stat -c %s "$work/max.data")" -lt 1000000 ] && grep -q -- "--max-size" "$work/err"; echo $?)" "--max-size ends it, and it is said"
+rec --max-cpu 0.01 -o cpu.data -- ./burn 4 2; ok "$(grep -q "one sample every 2.606182 ms" "$work/err"; echo $?)" "--max-cpu goes to the next coarser period, and it is said"
+if [ "$is_root" -eq 0 ] && mkdir "$work/small" && mount -t tmpfs -o size=200k none "$work/small" 2>/dev/null; then
 	rec --min-free 0 -F 4000 -o small/f.data -- ./burn 3; is $? 6 "a full disk: status 6"
-	ok "$(grep -q "No space left" "$dir/err"; echo $?)" "which is said"
-	"$ps" report -i "$dir/small/f.data" >/dev/null 2>"$dir/err"; is $? 0 "what it held can be read"
-	rec --min-free 150K -F 4000 -o small/g.data -- ./burn 3; ok "$(grep -q "min-free\|No space" "$dir/err"; echo $?)" "--min-free"
-	umount "$dir/small"
+	ok "$(grep -q "No space left" "$work/err"; echo $?)" "which is said"
+	"$perfsample" report -i "$work/small/f.data" >/dev/null 2>"$work/err"; is $? 0 "what it held can be read"
+	rec --min-free 150K -F 4000 -o small/g.data -- ./burn 3; ok "$(grep -q "min-free\|No space" "$work/err"; echo $?)" "--min-free"
+	umount "$work/small"
 else
-	skip "a full disk" "not root, or no tmpfs"
+	skip "not root, or no tmpfs" "a full disk"
 fi
 
 # ---------------------------------------------------------------- ways to record
 # Tasks shorter than a period, each with a comb of its own: the cause is named, and only where it can account for what is missing.
 rec --per-task -o short.data -- sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done'; is $? 0 "short tasks under per-task events"
-ok "$(tr -s ' \n' ' ' <"$dir/err" | sed 's/perfsample: //g' | grep -q 'silent.*each new task starts with one whole period'; echo $?)" "their silence and its cause are said"
-ok "$(! grep -q 'less CPU time than one period' "$dir/err"; echo $?)" "and they are not said to have used no CPU time"
+ok "$(tr -s ' \n' ' ' <"$work/err" | sed 's/perfsample: //g' | grep -q 'silent.*each new task starts with one whole period'; echo $?)" "their silence and its cause are said"
+ok "$(! grep -q 'less CPU time than one period' "$work/err"; echo $?)" "and they are not said to have used no CPU time"
 
 for mode in "--call-graph fp" "--call-graph none" "--unwind post" "--all-user" "--per-task" "-c 2ms" "-F low" "-F high" "--call-graph dwarf,4096" "--no-symbols" \
 	"-e cpu-clock -e page-faults" "-e {cpu-clock,context-switches}" "-D 100"; do
 	rec $mode -o mode.data --summary s.json -- ./burn 0.3; is $? 0 "$mode"
-	ok "$(json "$dir/s.json" 's["taken"] > 5'; echo $?)" "$mode: samples"
+	ok "$(json "$work/s.json" 's["taken"] > 5'; echo $?)" "$mode: samples"
 	if command -v perf >/dev/null; then
-		perf report -i "$dir/mode.data" --stdio >/dev/null 2>"$dir/perf.err" && perf script -i "$dir/mode.data" -F comm,tid,ip,sym >"$dir/script" 2>>"$dir/perf.err"
-		ok "$([ -s "$dir/script" ] && ! grep -qiE "warn|error|fail|unknown|incompat" "$dir/perf.err"; echo $?)" "$mode: perf report and perf script read it"
+		perf report -i "$work/mode.data" --stdio >/dev/null 2>"$work/perf.err" && perf script -i "$work/mode.data" -F comm,tid,ip,sym >"$work/script" 2>>"$work/perf.err"
+		ok "$([ -s "$work/script" ] && ! grep -qiE "warn|error|fail|unknown|incompat" "$work/perf.err"; echo $?)" "$mode: perf report and perf script read it"
 	else
-		skip "$mode: perf reads it" "perf is not installed"
+		skip "perf is not installed" "$mode: perf reads it"
 	fi
 done
 
 rec -i -o mode.data --summary s.json -- ./burn 0.3; is $? 0 "-i"
-ok "$(json "$dir/s.json" 's["taken"] < 20'; echo $?)" "-i: threads born later are not followed"
+ok "$(json "$work/s.json" 's["taken"] < 20'; echo $?)" "-i: threads born later are not followed"
 
 # ---------------------------------------------------------------- loss
-(cd "$dir" && exec "$ps" record -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data --summary loss.json -- ./burn 3 2 >/dev/null 2>err) & r=$!
+(cd "$work" && exec "$perfsample" record -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data --summary loss.json -- ./burn 3 2 >/dev/null 2>err) & r=$!
 stand_still $r; wait $r
-ok "$(json "$dir/loss.json" 's["lost"] > 100 and (s["expected"] is None or abs(s["silent"]) < 0.05 * s["expected"])'; echo $?)" "what a full ring loses is counted as lost, not silent"
-ok "$(grep -q "CARE: lost .*all from +" "$dir/err"; echo $?)" "and placed in time"
-(cd "$dir" && exec "$ps" record --strict -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data -- ./burn 3 2 >/dev/null 2>err) & r=$!
+ok "$(json "$work/loss.json" 's["lost"] > 100 and (s["expected"] is None or abs(s["silent"]) < 0.05 * s["expected"])'; echo $?)" "what a full ring loses is counted as lost, not silent"
+ok "$(grep -q "CARE: lost .*all from +" "$work/err"; echo $?)" "and placed in time"
+(cd "$work" && exec "$perfsample" record --strict -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data -- ./burn 3 2 >/dev/null 2>err) & r=$!
 stand_still $r; wait $r
 is $? 5 "--strict: status 5"
 
 # ---------------------------------------------------------------- outputs that end
 (ulimit -f 100; rec -c 50000 --max-cpu 100 -o limited.data -- ./burn 0.5); is $? 6 "a file size limit is a full disk: status 6"
-(cd "$dir" && "$ps" report -q -i limited.data >out 2>err); is $? 0 "and what was written can be read"
-mkfifo "$dir/lonely"
-(cd "$dir" && timeout -k 1 200 "$ps" record -o lonely -- ./burn 0.1 >out 2>err); is $? 6 "a pipe that nothing reads is not waited for without end"
+(cd "$work" && "$perfsample" report -q -i limited.data >out 2>err); is $? 0 "and what was written can be read"
+mkfifo "$work/lonely"
+(cd "$work" && timeout -k 1 200 "$perfsample" record -o lonely -- ./burn 0.1 >out 2>err); is $? 6 "a pipe that nothing reads is not waited for without end"
 
 # ---------------------------------------------------------------- root
-if [ "$root" -eq 0 ]; then
+if [ "$is_root" -eq 0 ]; then
 	rec -a --duration 0.5 -o a.data --summary s.json; is $? 0 "-a"
-	ok "$(json "$dir/s.json" 's["taken"] + s["idle"] > 100 and d["target"]["kind"] == "system"'; echo $?)" "samples of every CPU"
+	ok "$(json "$work/s.json" 's["taken"] + s["idle"] > 100 and d["target"]["kind"] == "system"'; echo $?)" "samples of every CPU"
 	# Between fork and exec the command is the recorder's own code: faults of that time are others' of their event, not of the first.
 	rec -c 20000 -m 128M -e cpu-clock -e page-faults -o several.data --summary s.json -- ./burn 0.2; is $? 0 "several events"
-	(cd "$dir" && "$ps" report -i several.data --format json >r.json 2>err)
-	python3 - "$dir/s.json" "$dir/r.json" 2>"$dir/err" <<-'PY'
+	(cd "$work" && "$perfsample" report -i several.data --format json >r.json 2>err)
+	python3 - "$work/s.json" "$work/r.json" 2>"$work/err" <<-'PY'
 		import json, sys
 		s, r = (json.load(open(path)) for path in sys.argv[1:])
 		for own, shown in zip(s["events"], r["events"]):
@@ -231,28 +215,28 @@ if [ "$root" -eq 0 ]; then
 		assert abs(s["cpu_seconds"] - 0.2) < 0.05, s["cpu_seconds"]
 	PY
 	ok $? "report has the books of each, and the CPU time, as the recorder closed them"
-	ok "$(json "$dir/s.json" 'd["overhead"]["share_of_one_cpu"] < 0.5'; echo $?)" "what the rings cost to make is no share of the window"
+	ok "$(json "$work/s.json" 'd["overhead"]["share_of_one_cpu"] < 0.5'; echo $?)" "what the rings cost to make is no share of the window"
 	# Exec of a set-user-ID program: the kernel says EXIT, and ends a task's own events.
-	if cp "$dir/burn" "$dir/owned" && chown 65534 "$dir/owned" && chmod 4755 "$dir/owned" && [ "$(findmnt -n -o OPTIONS -T "$dir" | grep -c nosuid)" -eq 0 ]; then
+	if cp "$work/burn" "$work/owned" && chown 65534 "$work/owned" && chmod 4755 "$work/owned" && [ "$(findmnt -n -o OPTIONS -T "$work" | grep -c nosuid)" -eq 0 ]; then
 		rec -o owned.data --summary s.json -- ./owned 1.2
-		"$ps" fold -i "$dir/owned.data" >"$dir/folded" 2>"$dir/err"
-		ok "$(json "$dir/s.json" 's["taken"] > 500 and s["others"] < 20' && ! grep -q "^:" "$dir/folded" && grep -q "^owned;" "$dir/folded"; echo $?)" \
+		"$perfsample" fold -i "$work/owned.data" >"$work/folded" 2>"$work/err"
+		ok "$(json "$work/s.json" 's["taken"] > 500 and s["others"] < 20' && ! grep -q "^:" "$work/folded" && grep -q "^owned;" "$work/folded"; echo $?)" \
 			"a set-user-ID program is seen, under its name, to its end"
 		rec --per-task -o owned.data --summary s.json -- ./owned 0.3
-		ok "$(json "$dir/s.json" 's["taken"] == 0' && grep -q "the kernel ended the target's events" "$dir/err"; echo $?)" "--per-task cannot, and says why"
+		ok "$(json "$work/s.json" 's["taken"] == 0' && grep -q "the kernel ended the target's events" "$work/err"; echo $?)" "--per-task cannot, and says why"
 	else
-		skip "a set-user-ID program" "nosuid"
+		skip "nosuid" "a set-user-ID program"
 	fi
 	rec -C 0 --duration 0.3 -o c0.data; is $? 0 "-C"
 	refuse 2 "4095" "a CPU that is not there" -C 4095
 	if setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null && [ "$paranoid" -le 2 ]; then
-		mkdir "$dir/user"; chmod 777 "$dir/user"
-		(cd "$dir/user" && setpriv --reuid 65534 --regid 65534 --clear-groups "$ps" record --summary s.json -- ../burn 0.3 >/dev/null 2>../err)
+		mkdir "$work/user"; chmod 777 "$work/user"
+		(cd "$work/user" && setpriv --reuid 65534 --regid 65534 --clear-groups "$perfsample" record --summary s.json -- ../burn 0.3 >/dev/null 2>../err)
 		is $? 0 "an ordinary user records an own command"
-		ok "$(json "$dir/user/s.json" 's["taken"] > 100'; echo $?)" "with samples"
-		[ "$paranoid" -le 1 ] || ok "$(grep -q "perf_event_paranoid" "$dir/err"; echo $?)" "and is told why the kernel is not in it"
+		ok "$(json "$work/user/s.json" 's["taken"] > 100'; echo $?)" "with samples"
+		[ "$paranoid" -le 1 ] || ok "$(grep -q "perf_event_paranoid" "$work/err"; echo $?)" "and is told why the kernel is not in it"
 	else
-		skip "an ordinary user" "setpriv, or perf_event_paranoid is $paranoid"
+		skip "setpriv, or perf_event_paranoid is $paranoid" "an ordinary user"
 	fi
 	ok "$(! find /sys/fs/cgroup -maxdepth 3 -name "perfsample-$r" | grep -q .; echo $?)" "no cgroup is left behind"
 fi
@@ -261,30 +245,29 @@ fi
 for mode in "" --per-task "--unwind post"; do
 	rec $mode -o left.data --summary s.json -- sh -c './burn 0.2 >/dev/null & wait $!; exit 7'
 	is $? 7 "a command whose children end before it (${mode:-default})"
-	ok "$(! grep -q "still run" "$dir/err"; echo $?)" "of which nothing is said"
+	ok "$(! grep -q "still run" "$work/err"; echo $?)" "of which nothing is said"
 	rec $mode -o left.data --summary s.json -- sh -c './burn 0.2 >/dev/null; sleep 100 & echo $! >left.pid'
 	is $? 0 "a command that leaves one behind"
-	pids+=("$(cat "$dir/left.pid")")
-	ok "$(tr -s '\n ' ' ' <"$dir/err" | sed 's/perfsample: //g' | grep -q "1 process of the command still runs.* -p $(cat "$dir/left.pid")\b"; echo $?)" "which is told, with its pid"
-	"$ps" report -i "$dir/left.data" >"$dir/out" 2>"$dir/err"
-	ok "$(grep -q "1 process of the command ran on" "$dir/out"; echo $?)" "and stands in the report"
-	kill "$(cat "$dir/left.pid")"
+	pids+=("$(cat "$work/left.pid")")
+	ok "$(tr -s '\n ' ' ' <"$work/err" | sed 's/perfsample: //g' | grep -q "1 process of the command still runs.* -p $(cat "$work/left.pid")\b"; echo $?)" "which is told, with its pid"
+	"$perfsample" report -i "$work/left.data" >"$work/out" 2>"$work/err"
+	ok "$(grep -q "1 process of the command ran on" "$work/out"; echo $?)" "and stands in the report"
+	kill "$(cat "$work/left.pid")"
 done
 # Asked twice, the same: too short for a sample; two CPUs' periods, neither of them over.
 for what in "0.0001 1" "0.6 2"; do
 	rec -F 1 -o brief.data --summary s.json -- ./burn $what
-	"$ps" report -i "$dir/brief.data" --format json >"$dir/brief.json" 2>"$dir/err2"
+	"$perfsample" report -i "$work/brief.data" --format json >"$work/brief.json" 2>"$work/err2"
 	ok "$(python3 -c 'import json, sys
 a, b = (json.load(open(f))["events"][0]["samples"] for f in sys.argv[1:])
-sys.exit(any(a[k] != b[k] for k in ("taken", "others", "lost", "silent", "expected", "begun")) or a["silent"] > a["begun"])' "$dir/s.json" "$dir/brief.json"; echo $?)" \
+sys.exit(any(a[k] != b[k] for k in ("taken", "others", "lost", "silent", "expected", "begun")) or a["silent"] > a["begun"])' "$work/s.json" "$work/brief.json"; echo $?)" \
 		"burn $what at 1 Hz: summary and report agree, nothing but begun periods is silent"
-	"$ps" report -i "$dir/brief.data" >"$dir/out"
-	ok "$([ "$(sed -n 's/^samples   \([0-9]*\),.*/\1/p' "$dir/out")" -gt 0 ] || grep -q "user -, kernel -, unresolved -" "$dir/out"; echo $?)" "shares of no samples are none"
+	"$perfsample" report -i "$work/brief.data" >"$work/out"
+	ok "$([ "$(sed -n 's/^samples   \([0-9]*\),.*/\1/p' "$work/out")" -gt 0 ] || grep -q "user -, kernel -, unresolved -" "$work/out"; echo $?)" "shares of no samples are none"
 done
 (ulimit -n 10; rec -o few.data -- true); is $? 3 "too few file descriptors"
-ok "$(grep -q "RLIMIT_NOFILE" "$dir/err" && grep -q "ulimit -n" "$dir/err"; echo $?)" "the limit is named"
+ok "$(grep -q "RLIMIT_NOFILE" "$work/err" && grep -q "ulimit -n" "$work/err"; echo $?)" "the limit is named"
 rec --duration 0 -p $$; is $? 2 "--duration 0 is no way to record without end"
-"$ps" report -i "$dir" >"$dir/out" 2>"$dir/err"
-ok "$([ $? -eq 4 ] && grep -q "a folder" "$dir/err"; echo $?)" "a folder is called one"
-echo "1..$n"
-exit $failed
+"$perfsample" report -i "$work" >"$work/out" 2>"$work/err"
+ok "$([ $? -eq 4 ] && grep -q "a folder" "$work/err"; echo $?)" "a folder is called one"
+done_testing

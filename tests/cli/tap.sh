@@ -2,18 +2,19 @@
 # shellcheck shell=bash
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-perfsample=${PERFSAMPLE:-$root/build/perfsample}
+perfsample=$(realpath -m "${PERFSAMPLE:-$root/build/perfsample}")
 fixtures=$root/tests/fixtures
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tap_count=0 tap_failed=0
 
-ok() { # STATUS NAME…: a check that went well when STATUS is 0
+ok() { # STATUS NAME…: a check that went well when STATUS is 0; else what the last command said on standard error, where it is kept in err, is shown
 	local status=$1
 	shift
 	tap_count=$((tap_count + 1))
 	[ "$status" -eq 0 ] || { printf 'not '; tap_failed=1; }
 	printf 'ok %d - %s\n' "$tap_count" "$*"
+	[ "$status" -eq 0 ] || [ ! -s "$work/err" ] || tail -n 5 "$work/err" | cut -c1-300 | sed 's/^/#   /'
 	return "$status"
 }
 is() { # GOT WANTED NAME…
@@ -33,6 +34,9 @@ unlike() {
 	shift 2
 	! grep -q -E -e "$pattern" <<<"$text"
 	ok $? "$@" || printf '#   %q\n#   is like %s\n' "$(grep -m 3 -E -e "$pattern" <<<"$text" | cut -c1-300)" "$pattern"
+}
+rec() { # OPTIONS…: runs record in the test's folder; its standard output in out there, standard error in err
+	(cd "$work" && timeout 200 "$perfsample" record "$@" >out 2>err)
 }
 skip() { # REASON NAME…
 	local reason=$1

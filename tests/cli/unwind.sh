@@ -1,23 +1,12 @@
 #!/bin/bash
 # Programs whose stacks are hard, recorded live: where they end, and how they are counted. Each works for a given CPU time, so that there are as many
 # samples of it on a fast host as on a slow or busy one.
-set -u
-ps=$(realpath "${PERFSAMPLE:-build/perfsample}")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-ok() { # STATUS NAME
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; sed 's/^/#   /' "$dir/err" 2>/dev/null | tail -5; fi
-}
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
-rec() { # OPTIONS… : runs record in the folder, its standard error in err
-	(cd "$dir" && timeout 200 "$ps" record "$@" >out 2>err)
-}
+. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 # The last recording's first event as `e`, its end reasons as `ends`, `taken` samples.
 holds() { # EXPRESSION NAME
-	"$ps" report -i "$dir/perf.data" --format json >"$dir/json" 2>>"$dir/err"
-	python3 - "$dir/json" "$1" <<'P'
+	"$perfsample" report -i "$work/perf.data" --format json >"$work/json" 2>>"$work/err"
+	python3 - "$work/json" "$1" <<'P'
 import json, sys
 e = json.load(open(sys.argv[1]))["events"][0]
 ends, taken = e["stack_ends"], e["samples"]["taken"]
@@ -35,11 +24,11 @@ if [ "$(id -u)" -ne 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/
 fi
 
 # Go: CFI in a compressed .debug_frame, goroutines that end at runtime.goexit, a runtime that changes stacks.
-cat >"$dir/go.mod" <<'G'
+cat >"$work/go.mod" <<'G'
 module burn
 go 1.17
 G
-cat >"$dir/burn.go" <<'G'
+cat >"$work/burn.go" <<'G'
 package main
 
 import (
@@ -98,17 +87,17 @@ func main() {
 	fmt.Println(total + <-done)
 }
 G
-if command -v go >/dev/null && (cd "$dir" && HOME="$dir" GOFLAGS=-mod=mod GOPATH="$dir/gopath" GOCACHE="$dir/cache" go build -o plain . && \
-	HOME="$dir" GOPATH="$dir/gopath" GOCACHE="$dir/cache" go build -ldflags='-s -w' -o stripped .) >"$dir/err" 2>&1; then
-	chmod -R u+w "$dir"
+if command -v go >/dev/null && (cd "$work" && HOME="$work" GOFLAGS=-mod=mod GOPATH="$work/gopath" GOCACHE="$work/cache" go build -o plain . && \
+	HOME="$work" GOPATH="$work/gopath" GOCACHE="$work/cache" go build -ldflags='-s -w' -o stripped .) >"$work/err" 2>&1; then
+	chmod -R u+w "$work"
 	for program in plain stripped; do
 		rec "./$program"
 		# The collector works on the system stack on behalf of a goroutine, whose own stack cannot be reached from there: not complete.
 		holds 'share("root", "unsupported", "not_user") >= 0.98 and share("root") > 0.5' "a $program Go program: root, or a change of stacks that is said"
 		[ "$program" = plain ] || continue # without names
-		"$ps" fold -i "$dir/perf.data" --addrs >"$dir/folded" 2>>"$dir/err"
+		"$perfsample" fold -i "$work/perf.data" --addrs >"$work/folded" 2>>"$work/err"
 		# sum of stacks that count() or sorted() is in, and of those that are complete; but where the stack changes, for a signal handler too
-		python3 - "$dir/folded" <<'P'
+		python3 - "$work/folded" <<'P'
 import sys
 good = bad = 0
 for line in open(sys.argv[1]):
@@ -124,10 +113,10 @@ P
 		ok $? "a $program Go program: goroutines end at runtime.goexit"
 	done
 else
-	skip "Go programs" "no go here, or it cannot build"
+	skip "no go here, or it cannot build" "Go programs"
 fi
 # More frames than a record holds: 8 bytes each, so that all of them are in the copy.
-cat >"$dir/many.s" <<'S'
+cat >"$work/many.s" <<'S'
 	.globl	down, main
 	.type	down, @function
 down:	.cfi_startproc
@@ -159,27 +148,27 @@ main:	.cfi_startproc
 	.size	main, .-main
 	.section	.note.GNU-stack, "", @progbits
 S
-if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && gcc -o "$dir/many" "$dir/many.s" 2>"$dir/err"; then
+if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && gcc -o "$work/many" "$work/many.s" 2>"$work/err"; then
 	rec ./many
 	holds 'share("depth_limit") > 0.7 and e["stacks"]["truncated"] == ends["depth_limit"] + ends.get("truncated", 0)' \
 		"8,100 frames: the limit on depth, counted as truncated"
-	"$ps" script -i "$dir/perf.data" -F ip,sym >"$dir/script" 2>>"$dir/err"
-	awk -v RS= '{ down = gsub(/ down/, "x"); if (down > 7980 && /main/ && /_start/) good++ } END { exit !(good > 50) }' "$dir/script"
+	"$perfsample" script -i "$work/perf.data" -F ip,sym >"$work/script" 2>>"$work/err"
+	awk -v RS= '{ down = gsub(/ down/, "x"); if (down > 7980 && /main/ && /_start/) good++ } END { exit !(good > 50) }' "$work/script"
 	ok $? "the leaf's 4,000 and the root's 3,999 are there"
 	if command -v perf >/dev/null; then
-		perf script -i "$dir/perf.data" --max-stack 9000 -F ip,sym 2>/dev/null >"$dir/script"
-		awk -v RS= '{ down = gsub(/ down/, "x"); if (down > 7980 && /main/ && /_start/) good++ } END { exit !(good > 50) }' "$dir/script"
+		perf script -i "$work/perf.data" --max-stack 9000 -F ip,sym 2>/dev/null >"$work/script"
+		awk -v RS= '{ down = gsub(/ down/, "x"); if (down > 7980 && /main/ && /_start/) good++ } END { exit !(good > 50) }' "$work/script"
 		ok $? "perf script reads them"
 	else
-		skip "perf script reads them" "no perf"
+		skip "no perf" "perf script reads them"
 	fi
 else
-	skip "8,100 frames" "no gcc for x86-64"
+	skip "no gcc for x86-64" "8,100 frames"
 fi
 # Where no CFI says that a frame is the outermost. Every stack that claims a root must have it at one of these; `share` of them must.
 roots() { # NAMES LEAST NAME : least share of the samples in spin() that are complete
-	"$ps" fold -i "$dir/perf.data" >"$dir/folded" 2>>"$dir/err"
-	python3 - "$dir/folded" "$1" "$2" <<'P'
+	"$perfsample" fold -i "$work/perf.data" >"$work/folded" 2>>"$work/err"
+	python3 - "$work/folded" "$1" "$2" <<'P'
 import re, sys
 good = cut = false = 0
 for line in open(sys.argv[1]):
@@ -200,7 +189,7 @@ if good + cut < 50 or good < float(sys.argv[3]) * (good + cut) or false > 0:
 P
 	ok $? "$3"
 }
-cat >"$dir/spin.c" <<'C'
+cat >"$work/spin.c" <<'C'
 #ifdef BARE
 int main(int argc, char **argv);
 __attribute__((noreturn, used)) void leave(long status) { for (;;) __asm__ volatile("syscall" : : "a"(231L), "D"(status) : "rcx", "r11", "memory"); }
@@ -215,18 +204,24 @@ static inline __attribute__((always_inline)) long used_ms(void)
 	__asm__ volatile("syscall" : "+a"(status) : "D"(2L /* CLOCK_PROCESS_CPUTIME_ID */), "S"(t) : "rcx", "r11", "memory");
 	return t[0] * 1000 + t[1] / 1000000;
 }
+#ifdef STOPS
+#include <signal.h>
+#else
+#define raise(signal)
+#endif
 __attribute__((noinline)) void spin(long n) { for (long i = 0; i < n; i++) sink += i * i; }
 __attribute__((noinline)) int down(int depth) { volatile char room[100]; room[depth % 100] = 1; if (depth > 0) return down(depth - 1) + room[depth % 100]; spin(1000000); return 0; }
-int main(int argc, char **argv) { (void)argv; int s = 0; while (used_ms() < 300) s += down(argc > 1 ? 400 : 20); return s == 1; }
+/* Its own time: what ran under this process's number before (python3, or a script of that name) has used some, and much where nothing is in memory. */
+int main(int argc, char **argv) { (void)argv; raise(SIGSTOP); int s = 0; long began = used_ms(); while (used_ms() - began < 300) s += down(argc > 1 ? 400 : 20); return s == 1; }
 C
 if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 	for kind in -static -static-pie; do
-		if (cd "$dir" && gcc -O1 $kind -o spin spin.c) 2>"$dir/err"; then
+		if (cd "$work" && gcc -O1 $kind -o spin spin.c) 2>"$work/err"; then
 			rec ./spin
 			roots _start 0.99 "$kind: every stack begins at _start"
 			# The compiler's own start and end files have no CFI (_fini, __do_global_dtors_aux): a sample in one at exit has a guess, as it must.
-			"$ps" script -F ip,sym,via -i "$dir/perf.data" >"$dir/stacks" 2>>"$dir/err"
-			python3 - "$dir/stacks" <<'P'
+			"$perfsample" script -F ip,sym,via -i "$work/perf.data" >"$work/stacks" 2>>"$work/err"
+			python3 - "$work/stacks" <<'P'
 import re, sys
 bad = [s for s in open(sys.argv[1]).read().split("\n\n") if re.search(r" (leaf_rule|fp)$", s, re.M)
        and not re.search(r" (_init|_fini|__do_global_dtors_aux|(de)?register_tm_clones|frame_dummy)\b", s)]
@@ -236,18 +231,18 @@ P
 			ok $? "$kind: no frame is guessed where there is CFI"
 			rec --no-join --call-graph dwarf,8192 ./spin deep
 			holds 'share("root") < 0.1 and share("truncated") > 0.8' "$kind: deeper than the copy is no root"
-			(cd "$dir" && cp spin named && strip -s spin)
+			(cd "$work" && cp spin named && strip -s spin)
 			rec ./spin
 			holds 'share("root", "not_user") >= 0.99' "$kind, stripped"
 		else
-			skip "$kind" "cannot be linked here"
+			skip "cannot be linked here" "$kind"
 		fi
 	done
 	no_cfi='-fno-asynchronous-unwind-tables -fno-unwind-tables'
 	bare="-DBARE -nostdlib -static -fno-stack-protector -fcf-protection=none $no_cfi"
 	# shellcheck disable=SC2086
-	(cd "$dir" && gcc -O1 $bare -fno-omit-frame-pointer -fno-optimize-sibling-calls -o pairs spin.c && \
-		gcc -O1 $bare -fomit-frame-pointer -o bare spin.c) 2>"$dir/err"
+	(cd "$work" && gcc -O1 $bare -fno-omit-frame-pointer -fno-optimize-sibling-calls -o pairs spin.c && \
+		gcc -O1 $bare -fomit-frame-pointer -o bare spin.c) 2>"$work/err"
 	rec ./pairs
 	roots '_start|start_c' 0.99 "no CFI, frame pointers: every stack begins at _start"
 	holds 'ends["guessed"] >= 0.99 * (taken - ends.get("not_user", 0))' "and every one of them is counted as guessed"
@@ -258,10 +253,10 @@ P
 	rec --no-join --call-graph dwarf,8192 ./bare deep
 	roots '_start' 0 "the same, deeper than the copy"
 else
-	skip "programs without CFI" "no gcc for x86-64"
+	skip "no gcc for x86-64" "programs without CFI"
 fi
 # Coroutines on stacks of their own: the first function of each returns to where another begins, which nobody called.
-cat >"$dir/coroutines.c" <<'C'
+cat >"$work/coroutines.c" <<'C'
 #include <stdlib.h>
 #include <time.h>
 #include <ucontext.h>
@@ -284,11 +279,11 @@ C
 if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 	for kind in "" -static; do
 		# shellcheck disable=SC2086
-		if (cd "$dir" && gcc -O1 -fno-optimize-sibling-calls $kind -o coroutines coroutines.c) 2>"$dir/err"; then
+		if (cd "$work" && gcc -O1 -fno-optimize-sibling-calls $kind -o coroutines coroutines.c) 2>"$work/err"; then
 			rec ./coroutines
 			holds 'share("root_guessed") > 0.8 and share("root", "root_guessed", "not_user") >= 0.99' "coroutines end where their first function returns to $kind"
 		else
-			skip "$kind cannot be linked here" "coroutines $kind"
+			skip "it cannot be linked here" "coroutines $kind"
 		fi
 	done
 	roots __start_context 0.99 "and that is their root"
@@ -297,22 +292,30 @@ else
 fi
 
 # A program that was never in a folder.
-cat >"$dir/memfd.py" <<'P'
+cat >"$work/memfd.py" <<'P'
 import os, sys
 fd = os.memfd_create("nowhere")
 os.write(fd, open(sys.argv[1], "rb").read())
 os.execve(fd, ["nowhere"], os.environ)
 P
-if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && (cd "$dir" && gcc -O1 -Wl,--build-id -o spin spin.c) 2>"$dir/err" && \
-	python3 -c 'import os; os.memfd_create("x")' 2>"$dir/err"; then
+if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null && (cd "$work" && gcc -O1 -Wl,--build-id -o spin spin.c) 2>"$work/err" && \
+	python3 -c 'import os; os.memfd_create("x")' 2>"$work/err"; then
 	rec python3 memfd.py spin
 	roots _start 0.99 "a program in a memfd: every stack begins at _start"
+	# Of one that runs already /proc tells, not the kernel's records.
+	(cd "$work" && gcc -O1 -DSTOPS -Wl,--build-id -o stops spin.c && exec python3 memfd.py stops) & stopped=$!
+	soon has_stopped "$stopped"
+	rec -p "$stopped" & recorder=$!
+	soon is_recording "$work/perf.data"
+	kill -CONT "$stopped"
+	wait "$recorder" "$stopped"
+	roots _start 0.99 "the same, attached to"
 else
 	skip "no gcc for x86-64, or no memfd_create" "a program in a memfd"
 fi
 
 # Registers but no copy: the reason is said. The programs spin on a stack pointer that is none, and are ended by a signal.
-cat >"$dir/astray.c" <<'C'
+cat >"$work/astray.c" <<'C'
 #include <sys/time.h>
 int main(int argc, char **argv)
 {
@@ -323,24 +326,24 @@ int main(int argc, char **argv)
 	__asm__ volatile("mov $0x1000, %rsp; 1: jmp 1b");
 }
 C
-if [ "$(uname -m)" = x86_64 ] && gcc -O1 -o "$dir/astray" "$dir/astray.c" 2>"$dir/err"; then
+if [ "$(uname -m)" = x86_64 ] && gcc -O1 -o "$work/astray" "$work/astray.c" 2>"$work/err"; then
 	uncopied() { # EXPRESSION NAME
-		python3 -c 'import json, sys; u = json.load(open(sys.argv[1]))["uncopied"]; print("#  ", u); sys.exit(not eval(sys.argv[2]))' "$dir/s.json" "$1"
+		python3 -c 'import json, sys; u = json.load(open(sys.argv[1]))["uncopied"]; print("#  ", u); sys.exit(not eval(sys.argv[2]))' "$work/s.json" "$1"
 		ok $? "$2"
 	}
 	rec -F 997 --summary s.json ./astray
 	uncopied 'u["absent"] > 100 and u["tagged"] == 0' "a stack pointer that points at nothing"
 	rec -F 997 --summary s.json ./astray tagged
 	uncopied 'u["tagged"] > 100 and u["absent"] < 5' "a stack pointer with a tag"
-	grep -q 'the stack pointer has a tag' "$dir/err"
+	grep -q 'the stack pointer has a tag' "$work/err"
 	ok $? "and it is said"
 else
-	skip "stacks that are not copied" "not x86-64, or no gcc"
+	skip "not x86-64, or no gcc" "stacks that are not copied"
 fi
 # Stacks beyond the kernel's cap, read on while the program is stopped: exact, or not at all.
 spliced() { # LEAST NAME : stacks put together rightly, none wrongly (tests/fixtures/changing.c). Those only checked may be wrong, and say so.
-	"$ps" script -F ip,sym,via -i "$dir/perf.data" >"$dir/stacks" 2>>"$dir/err"
-	python3 - "$dir/stacks" "$1" <<'P'
+	"$perfsample" script -F ip,sym,via -i "$work/perf.data" >"$work/stacks" 2>>"$work/err"
+	python3 - "$work/stacks" "$1" <<'P'
 import re, sys
 right = wrong = checked = unsure = 0
 for stack in open(sys.argv[1]).read().split("\n\n"):
@@ -363,9 +366,9 @@ sys.exit(0 if right + checked >= int(sys.argv[2]) and wrong == 0 else 1)
 P
 	ok $? "$2"
 }
-changing=$(realpath "$(dirname "$0")/../fixtures/changing.c")
+changing=$fixtures/changing.c
 if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/null && \
-	gcc -O1 -fno-optimize-sibling-calls -o "$dir/changing" "$changing" && gcc -O1 -DHOLDS -fno-optimize-sibling-calls -o "$dir/holds" "$changing"; then
+	gcc -O1 -fno-optimize-sibling-calls -o "$work/changing" "$changing" && gcc -O1 -DHOLDS -fno-optimize-sibling-calls -o "$work/holds" "$changing"; then
 	rec --max-cpu 100 -F 2000 ./changing 0.7 100000
 	spliced 500 "the callers are those of the leaf, in every one"
 	holds 'ends["splices"]["exact"] > 0.7 * taken and e["stacks"]["joined"] == sum(ends["splices"].values())' "joined, nearly all of them exactly"
@@ -373,21 +376,21 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	spliced 50 "the same where the callers change every 10 microseconds"
 	rec --max-cpu 100 -F 2000 ./holds 0.5 10000
 	spliced 100 "the same where the whole stack changes"
-	if [ "$(nproc)" -gt 1 ] && gcc -O1 -DSHARED -pthread -fno-optimize-sibling-calls -o "$dir/shared" "$changing"; then
+	if [ "$(nproc)" -gt 1 ] && gcc -O1 -DSHARED -pthread -fno-optimize-sibling-calls -o "$work/shared" "$changing"; then
 		for _ in 1 2 3 4; do # on a busy machine the two threads may only take turns: then nothing is written while a stack is read
 			rec --max-cpu 100 -F 2000 ./shared 1 100000
-			"$ps" report -i "$dir/perf.data" --format json 2>>"$dir/err" | grep -q '"checked": *[1-9]' && break
+			"$perfsample" report -i "$work/perf.data" --format json 2>>"$work/err" | grep -q '"checked": *[1-9]' && break
 		done
 		spliced 30 "the same where another thread writes into the stack while the program stands still"
 		holds 'ends["splices"]["checked"] > 0 and e["stacks"]["joined"] == sum(ends["splices"].values())' "then some are checked, and counted apart"
 	else
-		skip "another thread writes into the stack" "one CPU"
+		skip "one CPU" "another thread writes into the stack"
 	fi
 	rec --max-cpu 100 -F 2000 -- sh -c './changing 0.5 100000; i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; ./changing 0.5 100000'
-	tr -s '\n ' ' ' <"$dir/err" | grep -q 'read on only while more than 3% of the stacks need it'
+	tr -s '\n ' ' ' <"$work/err" | grep -q 'read on only while more than 3% of the stacks need it'
 	ok $? "between two phases of deep stacks nothing is read on"
 	spliced 500 "and in both of them"
-	"$ps" script -F pid,ip,via -i "$dir/perf.data" 2>>"$dir/err" | awk '/^ *[0-9]+ *$/ { pid = $1 } /joined exact/ { joined[pid]++ }
+	"$perfsample" script -F pid,ip,via -i "$work/perf.data" 2>>"$work/err" | awk '/^ *[0-9]+ *$/ { pid = $1 } /joined exact/ { joined[pid]++ }
 		END { for (pid in joined) phases += joined[pid] > 100; exit phases != 2 }'
 	ok $? "some hundred in each"
 	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
@@ -397,10 +400,10 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	# What reading on would cost is judged by the rate so far: here 3 stacks a second are too many, however little a busy machine lets the program run.
 	rec --max-cpu 0.01 -F 2000 ./changing 0.7 100000
 	holds 'ends["splices"]["exact"] == 0' "beyond --max-cpu: not read"
-	grep -q 'stay truncated' "$dir/err"
+	grep -q 'stay truncated' "$work/err"
 	ok $? "and that is said"
 	# Of more than 8,000 frames both ends are kept; one frame stands for those between.
-	cat >"$dir/deepest.c" <<'C'
+	cat >"$work/deepest.c" <<'C'
 #include <stdlib.h>
 #include <time.h>
 static volatile unsigned long n;
@@ -417,13 +420,13 @@ __attribute__((noinline)) static void down(int depth)
 }
 int main(void) { down(12000); return 0; }
 C
-	gcc -O1 -fno-optimize-sibling-calls -o "$dir/deepest" "$dir/deepest.c"
+	gcc -O1 -fno-optimize-sibling-calls -o "$work/deepest" "$work/deepest.c"
 	rec --max-cpu 100 -F 997 ./deepest
 	gap() { # NAME COMMAND… : its output, to be searched for the mark
-		"$ps" "${@:2}" -i "$dir/perf.data" 2>>"$dir/err" | gzip -cdf | grep -qF '[frames left out]'
+		"$perfsample" "${@:2}" -i "$work/perf.data" 2>>"$work/err" | gzip -cdf | grep -qF '[frames left out]'
 		ok $? "$1 shows where frames were left out"
 	}
-	"$ps" fold -i "$dir/perf.data" 2>>"$dir/err" | python3 -c '
+	"$perfsample" fold -i "$work/perf.data" 2>>"$work/err" | python3 -c '
 import sys
 left = other = 0
 for line in sys.stdin:
@@ -437,64 +440,64 @@ for line in sys.stdin:
 print("#   with the mark in the middle", left, "others", other)
 sys.exit(not left > 0.6 * (left + other))'
 	ok $? "8,000 frames, and a mark among them"
-	! grep -q 'they are read on only while' "$dir/err"
+	! grep -q 'they are read on only while' "$work/err"
 	ok $? "such stacks count as deeper than the copy: reading on does not rest"
 	gap script script
 	gap flame flame -o -
 	gap "the JSON export" export --format json
 	gap pprof export --format pprof
-	"$ps" report --children -i "$dir/perf.data" --format json 2>>"$dir/err" | python3 -c '
+	"$perfsample" report --children -i "$work/perf.data" --format json 2>>"$work/err" | python3 -c '
 import json, sys
 rows = [row for row in json.load(sys.stdin)["events"][0]["functions"] if row["symbol"] == "[frames left out]"]
 sys.exit(len(rows) != 1 or rows[0]["self"]["samples"] != 0 or rows[0]["unresolved"])'
 	ok $? "no sample is its own in a report, where it is no unresolved function"
-	"$ps" report --missing -i "$dir/perf.data" >"$dir/missing" 2>>"$dir/err"
-	! grep -qF 'left out' "$dir/missing"
+	"$perfsample" report --missing -i "$work/perf.data" >"$work/missing" 2>>"$work/err"
+	! grep -qF 'left out' "$work/missing"
 	ok $? "nor one whose name is missing"
 	rec --max-cpu 100 -F 2000 --per-task -- sh -c './changing 0.4 100000 & ./changing 0.4 100000 & wait'
 	spliced 300 "two at once, per-task events that hang up"
 else
-	skip "stacks beyond the kernel's cap" "no root, no real-time priority, or no gcc"
+	skip "no root, no real-time priority, or no gcc" "stacks beyond the kernel's cap"
 fi
 # libunwind over the same stack copies.
-if "$ps" debug unwind "$dir/perf.data" 2>&1 | grep -q '^perfsample: libunwind:'; then
-	skip "libunwind beside ours" "no libunwind"
+if "$perfsample" debug unwind "$work/perf.data" 2>&1 | grep -q '^perfsample: libunwind:'; then
+	skip "no libunwind" "libunwind beside ours"
 elif command -v gcc >/dev/null; then
 	yes 'struct s { int a[9]; }; int f(struct s *p, int n) { int t = 0; for (int i = 0; i < n; i++) t += p->a[i % 9] * f(p, n - 1); return t; }' |
-		head -400 | awk '{ gsub(/ f\(struct/, " f" NR "(struct"); gsub(/\* f\(/, "* f" NR "("); gsub(/struct s/, "struct s" NR); print }' >"$dir/many.c"
+		head -400 | awk '{ gsub(/ f\(struct/, " f" NR "(struct"); gsub(/\* f\(/, "* f" NR "("); gsub(/struct s/, "struct s" NR); print }' >"$work/many.c"
 	export CCACHE_DISABLE=1
 	rec --unwind post -F 3000 gcc -O2 -c -o many.o many.c
-	"$ps" debug unwind "$dir/perf.data" >"$dir/both" 2>>"$dir/err"
-	awk '/^stacks with/ { n = $5 } /^libunwind completes/ { c = $3; same = $9 } END { exit !(n > 100 && c > 0.8 * n && same >= 0.999 * c) }' "$dir/both"
-	ok $? "gcc: frames as libunwind's wherever that completes: $(sed -n 2p "$dir/both")"
-	awk '/^ours / { a = $2 } /^libunwind .*ns a frame/ { b = $2 } END { exit !(a > 0 && b > 3 * a) }' "$dir/both"
+	"$perfsample" debug unwind "$work/perf.data" >"$work/both" 2>>"$work/err"
+	awk '/^stacks with/ { n = $5 } /^libunwind completes/ { c = $3; same = $9 } END { exit !(n > 100 && c > 0.8 * n && same >= 0.999 * c) }' "$work/both"
+	ok $? "gcc: frames as libunwind's wherever that completes: $(sed -n 2p "$work/both")"
+	awk '/^ours / { a = $2 } /^libunwind .*ns a frame/ { b = $2 } END { exit !(a > 0 && b > 3 * a) }' "$work/both"
 	ok $? "and more than three times as fast"
-	"$ps" fold -i "$dir/perf.data" >"$dir/own" 2>>"$dir/err"
-	"$ps" fold -i "$dir/perf.data" --unwinder libunwind >"$dir/peer" 2>>"$dir/err"
-	python3 - "$dir/own" "$dir/peer" <<'P'
+	"$perfsample" fold -i "$work/perf.data" >"$work/own" 2>>"$work/err"
+	"$perfsample" fold -i "$work/perf.data" --unwinder libunwind >"$work/peer" 2>>"$work/err"
+	python3 - "$work/own" "$work/peer" <<'P'
 import sys
 own, peer = (set(l for l in open(f) if ";[" not in l.split(";main")[0]) for f in sys.argv[1:])
 sys.exit(0 if len(own) > 20 and len(peer - own) <= 0.01 * len(own) else 1)
 P
 	ok $? "fold --unwinder libunwind"
-	"$ps" fold -i "$dir/perf.data" --unwinder other >/dev/null 2>"$dir/err"
-	[ $? -eq 2 ] && grep -q 'expected own or libunwind' "$dir/err"
+	"$perfsample" fold -i "$work/perf.data" --unwinder other >/dev/null 2>"$work/err"
+	[ $? -eq 2 ] && grep -q 'expected own or libunwind' "$work/err"
 	ok $? "any other is refused"
 	if command -v node >/dev/null; then # its builtins have no CFI, its JIT code is in no file
 		rec --unwind post --call-graph dwarf,65528 node -e 'const f = n => n < 2 ? n : f(n - 1) + f(n - 2);
 			for (let u; u = process.cpuUsage(), u.user + u.system < 1500000;) { f(20); [...Array(3000).keys()].map(Math.sin).sort((x, y) => x - y); }'
-		"$ps" debug unwind "$dir/perf.data" >"$dir/both" 2>>"$dir/err"
+		"$perfsample" debug unwind "$work/perf.data" >"$work/both" 2>>"$work/err"
 		# Whether the caller that it leaves out stands in code that is in no file, is a matter of where the samples fall: both kinds are left out.
 		awk '/^stacks with/ { n = $5 } /^libunwind completes/ { complete = $3 } / where libunwind completes$/ { of = $(NF - 3) } /^  identical/ { same = of }
 			/leaves out a caller/ { left = of } /the same, where the caller/ { unseen = of } /behind no call/ { none = of }
-			END { exit !(n > 100 && left > 20 && unseen <= 0.03 * complete && same + left + unseen + none >= 0.995 * complete && same > 0.5 * complete) }' "$dir/both"
-		ok $? "node: frames as libunwind's, but for those that it leaves out:$(sed -n 3p "$dir/both")"
+			END { exit !(n > 100 && left > 20 && unseen <= 0.03 * complete && same + left + unseen + none >= 0.995 * complete && same > 0.5 * complete) }' "$work/both"
+		ok $? "node: frames as libunwind's, but for those that it leaves out:$(sed -n 3p "$work/both")"
 	else
-		skip "node: frames as libunwind's" "no node"
+		skip "no node" "node: frames as libunwind's"
 	fi
 fi
 # CFI that stripping moved into the debug file: .debug_frame alone, found by build ID (recording, too) or by debuglink (afterwards).
-cat >"$dir/moved.c" <<'C'
+cat >"$work/moved.c" <<'C'
 #include <stdlib.h>
 volatile int sink;
 __attribute__((noinline)) static int spin(int n) { if (n < 0) abort(); for (int i = 0; i < n; i++) sink += i; return sink; }
@@ -502,27 +505,26 @@ __attribute__((noinline)) static int middle(int n) { volatile char b[200]; b[n %
 __attribute__((noinline)) static int outer(int n) { int r = middle(n); sink += r; return r; }
 int main(int argc, char **argv) { (void)argv; for (int i = 0; i < 3000; i++) outer(argc > 1 ? -1 : 100000); return 0; }
 C
-if gcc -O2 -g -fomit-frame-pointer -fno-asynchronous-unwind-tables -fno-unwind-tables -Wl,--build-id -o "$dir/moved" "$dir/moved.c" 2>"$dir/err" &&
-	(cd "$dir" && objcopy --only-keep-debug moved moved.dbg && objcopy --strip-all moved moved.bare && objcopy --add-gnu-debuglink=moved.dbg moved.bare moved.linked) 2>>"$dir/err"; then
-	id=$(readelf -n "$dir/moved" | sed -n 's/.*Build ID: //p')
-	mkdir -p "$dir/home/.debug/.build-id/${id:0:2}"
-	rm "$dir/moved"
+if gcc -O2 -g -fomit-frame-pointer -fno-asynchronous-unwind-tables -fno-unwind-tables -Wl,--build-id -o "$work/moved" "$work/moved.c" 2>"$work/err" &&
+	(cd "$work" && objcopy --only-keep-debug moved moved.dbg && objcopy --strip-all moved moved.bare && objcopy --add-gnu-debuglink=moved.dbg moved.bare moved.linked) 2>>"$work/err"; then
+	id=$(readelf -n "$work/moved" | sed -n 's/.*Build ID: //p')
+	mkdir -p "$work/home/.debug/.build-id/${id:0:2}"
+	rm "$work/moved"
 	rec --unwind post ./moved.linked
 	roots '_start' 0.95 ".debug_frame in a debug file, by debuglink: stack copies"
-	(cd "$dir" && ulimit -c unlimited && ./moved.linked abort) >/dev/null 2>&1
-	core=$(find "$dir" -maxdepth 1 -name 'core*' | head -1)
+	(cd "$work" && ulimit -c unlimited && ./moved.linked abort) >/dev/null 2>&1
+	core=$(find "$work" -maxdepth 1 -name 'core*' | head -1)
 	if [ -n "$core" ]; then
-		(cd "$dir" && "$ps" debug core "$core" moved.linked) >"$dir/core.out" 2>>"$dir/err"
-		[ "$(sed -n 's/^#.* \(spin\|middle\|outer\|main\|_start\)\(\..*\)*$/\1/p' "$dir/core.out" | tr '\n' ' ')" = "spin middle outer main _start " ]
+		(cd "$work" && "$perfsample" debug core "$core" moved.linked) >"$work/core.out" 2>>"$work/err"
+		[ "$(sed -n 's/^#.* \(spin\|middle\|outer\|main\|_start\)\(\..*\)*$/\1/p' "$work/core.out" | tr '\n' ' ')" = "spin middle outer main _start " ]
 		ok $? ".debug_frame in a debug file: a core"
 	else
-		skip ".debug_frame in a debug file: a core" "none is written here"
+		skip "none is written here" ".debug_frame in a debug file: a core"
 	fi
-	cp "$dir/moved.dbg" "$dir/home/.debug/.build-id/${id:0:2}/${id:2}.debug"
-	HOME="$dir/home" rec ./moved.bare
-	HOME="$dir/home" roots '_start' 0.95 ".debug_frame in a debug file, by build ID: live"
+	cp "$work/moved.dbg" "$work/home/.debug/.build-id/${id:0:2}/${id:2}.debug"
+	HOME="$work/home" rec ./moved.bare
+	HOME="$work/home" roots '_start' 0.95 ".debug_frame in a debug file, by build ID: live"
 else
-	skip ".debug_frame in a debug file" "no gcc or objcopy"
+	skip "no gcc or objcopy" ".debug_frame in a debug file"
 fi
-echo "1..$n"
-exit $failed
+done_testing

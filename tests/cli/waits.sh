@@ -19,6 +19,9 @@ child_has_used() { # PID MS: of CPU time, the command that this recorder started
 	child=$(pgrep -P "$1" | head -n 1)
 	[ -n "$child" ] && has_used "$child" "$2"
 }
+has_stopped() { # PID
+	grep -q '^State:.T' "/proc/$1/status" 2>/dev/null
+}
 # The recorder has opened its events and its file, and knows its target: from here on a signal is a wish, and what the target does is seen.
 is_recording() { # FILE: what it is to write
 	compgen -G "$1.[0-9]*.tmp" >/dev/null

@@ -312,6 +312,58 @@ static void summarize(struct buf *out, int32_t pid, struct summary *s)
 	s->whole &= at == out->size;
 }
 
+// What a memfd with `bytes` is told to be when it is mapped as code: whether there is a record of it, and its build ID.
+static bool record_of_memfd(const char *name, const void *bytes, size_t size, struct build_id *build_id, uint64_t *inode)
+{
+	struct buf out = { 0 };
+	char path[64];
+	bool found = false;
+	int fd = memfd_create(name, 0);
+	void *mapped = write(fd, bytes, size) == (ssize_t)size ? mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+	snprintf(path, sizeof(path), "/memfd:%s (deleted)", name);
+	procfs_synthesize(getpid(), false, NULL, 0, &out);
+	for (size_t at = 0; at + sizeof(struct perf_event_header) <= out.size;) {
+		struct perf_event_header header;
+		struct record record;
+		struct record_layout layout = { 0 };
+		memcpy(&header, out.data + at, sizeof(header));
+		if (!record_decode(&layout, (struct perf_event_header *)(void *)(out.data + at), header.size, &record, NULL))
+			break;
+		if (record.type == PERF_RECORD_MMAP2 && strcmp(record.mapping.path, path) == 0) {
+			found = record.mapping.start == (uintptr_t)mapped && record.mapping.length == (size + 4095) / 4096 * 4096 &&
+				record.mapping.protection == (PROT_READ | PROT_EXEC);
+			*build_id = record.mapping.build_id;
+			*inode = record.mapping.inode;
+		}
+		at += header.size;
+	}
+	if (mapped != MAP_FAILED)
+		munmap(mapped, size);
+	close(fd);
+	buf_release(&out);
+	return found;
+}
+
+// A program in a memfd is told from a JIT compiler's code there by its build ID.
+static void records_of_memfds(void)
+{
+	static uint8_t text[1 << 20];
+	struct build_id build_id = { 0 };
+	struct image *image = NULL;
+	uint64_t inode = 0;
+	int fd = open("/proc/self/exe", O_RDONLY);
+	ssize_t size = read(fd, text, sizeof(text));
+	close(fd);
+	if (size < 4096 || !image_open_path(&image, "/proc/self/exe", NULL) || image->build_id.size == 0) {
+		skip("this program has no build ID", "memfds");
+	} else {
+		ok(record_of_memfd("program", text, (size_t)size, &build_id, &inode) && build_id_equal(&build_id, &image->build_id), "a program in a memfd has its build ID");
+		memset(text, 0xc3, 8192);
+		ok(record_of_memfd("code", text, 8192, &build_id, &inode) && build_id.size == 0 && inode != 0, "code in another is told as it stands");
+	}
+	image_release(image);
+}
+
 static void records_of_ourselves(int32_t worker)
 {
 	struct buf out = { 0 };
@@ -553,6 +605,7 @@ int main(void)
 	lists();
 	namespaces();
 	records_of_ourselves(worker);
+	records_of_memfds();
 	records_of_the_headless();
 	records_of_many_mappings();
 	records_of_a_storm();
