@@ -90,7 +90,10 @@ bash -c 'while :; do :; done' &
 busy=$!
 pids+=("$busy")
 soon has_used "$busy" 100
-"$perfsample" check -p "$busy" --format json >"$work/busy.json"
+is_busy() { # as it is seen within some tenths of a second, in which a busy machine may not have run it at all
+	"$perfsample" check -p "$busy" --format json >"$work/busy.json" && json "$work/busy.json" 'doc["target"]["cpus_busy"] > 0'
+}
+often is_busy
 ok "$(json "$work/busy.json" '0 < doc["target"]["cpus_busy"] < 1.3 and abs(doc["target"]["samples_per_second"] / doc["target"]["cpus_busy"] - 772) < 1'; echo $?)" \
 	"a busy process: CPUs, samples a second"
 ok "$(json "$work/busy.json" '0 < doc["target"]["recorder_cpu_share"] < 0.1 and 0 < doc["target"]["megabytes_per_second"] < 1'; echo $?)" "what it costs"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What recording costs by its books: record --cost, in the summary, in JSON, in the report.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 if [ "$(id -u)" -ne 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then
 	echo "1..0 # SKIP perf_event_paranoid is above 2 and this is not root"
 	exit 0
@@ -10,12 +11,17 @@ while time.process_time() < 0.6: pass')
 json() { # FILE EXPRESSION of python over `d`
 	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); c = d.get("cost"); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"
 }
-ps record --cost --summary "$work/s.json" -o "$work/c.data" -- "${spin[@]}"
+calibrated() { # the cost of a clock's tick is a hundredth of what a round measures: another guest of the host may hide it
+	ps record --cost --summary "$work/s.json" -o "$work/c.data" -- "${spin[@]}"
+	[ "$status" -eq 0 ] || return 0
+	json "$work/s.json" '0.3 < c["tick_us"] < 200 and 0 <= c["copy_us_per_kib"] < 5 and c["calibration"]["rounds"] >= 5 and c["calibration"]["samples"] > 200'
+}
+often calibrated
+is_calibrated=$?
 is "$status" 0 "record --cost"
 like "$(tr -s ' \n' ' ' <<<"${err//perfsample: /}")" 'cost, accounted: [0-9.]+% of the target.s CPU time \(tick [0-9.]+ us x [0-9,]+ samples, copy [0-9.]+ us x [0-9,]+ KiB\); drain [0-9.]+ us' \
 	"the closing summary has tick, copy and drain"
-json "$work/s.json" '0.3 < c["tick_us"] < 200 and 0 <= c["copy_us_per_kib"] < 5 and c["calibration"]["rounds"] >= 5 and c["calibration"]["samples"] > 200'
-ok $? "calibrated within what hosts take"
+ok $is_calibrated "calibrated within what hosts take"
 json "$work/s.json" '(lambda s: c["samples"] == s["taken"] + s["idle"] + s["others"] + s["lost"] + s["dropped"])(d["events"][0]["samples"])'
 ok $? "for the samples the kernel took"
 json "$work/s.json" 'abs(c["target_seconds"] - 1e-6 * (c["samples"] * c["tick_us"] + c["copied_kib"] * c["copy_us_per_kib"])) < 1e-9'

@@ -1,6 +1,7 @@
 #!/bin/bash
 # perfsample record of events that are counted, not timed: every one, each Nth, and coarser when that is too dear.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 if [ "$(id -u)" -ne 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then
 	echo "1..0 # SKIP perf_event_paranoid is above 2 and this is not root"
 	exit 0
@@ -32,12 +33,17 @@ rec() {
 	[ "$status" -eq 0 ] || echo "#   status $status: $err"
 }
 
-# Every fault: the ring is large enough for as many as a program makes, so hardly any is lost (the ring of a clock lost 98 of 100).
-rec -e page-faults -c 1 -- "$work/faults" 100000
+# Every fault: the ring is large enough for as many as a program makes, so hardly any is lost (the ring of a clock lost 98 of 100). Where the reader
+# has no real-time priority, a busy machine may let the program run on without it.
+keeps_them() {
+	rec -e page-faults -c 1 -- "$work/faults" 100000
+	json "$work/s.json" 's["lost"] + s["dropped"] < 0.05 * s["expected"]'
+}
+often keeps_them
+kept=$?
 json "$work/s.json" 's["taken"] + s["lost"] + s["dropped"] > 100000'
 ok $? "each page fault is a sample"
-json "$work/s.json" 's["lost"] + s["dropped"] < 0.05 * s["expected"]'
-ok $? "and stays one: $(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["events"][0]["samples"])' "$work/s.json")"
+ok $kept "and stays one: $(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["events"][0]["samples"])' "$work/s.json")"
 json "$work/s.json" 'd["stack_copy_bytes"] == 8192 and any("stack copies of 8192 bytes" in x for x in d["decisions"])'
 ok $? "their stack copies are small, which is said"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # -p and what the process starts: followed from its birth to its end, whatever the recorder switches meanwhile; what was there before never is.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/waits.sh"
 if [ "$(id -u)" -ne 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null || echo 9)" -gt 2 ]; then
 	echo "1..0 # SKIP perf_event_paranoid, and this is not root"
 	exit 0
@@ -69,10 +70,9 @@ cpu=$(taskset -pc $$ | sed 's/.*: *//; s/[,-].*//')
 begin() {
 	rm -f "$work/go" "$work/ready"
 	(cd "$work" && exec setsid taskset -c "$cpu" ./family "$deepness" "$seconds") & target=$!
-	for _ in $(seq 500); do [ ! -e "$work/ready" ] || break; sleep 0.02; done
+	soon test -e "$work/ready"
 	(cd "$work" && exec "$perfsample" record -o family.data "$1" "$target" "${@:2}" 2>err) & recorder=$!
-	for _ in $(seq 500); do ! readlink /proc/"$recorder"/fd/* 2>/dev/null | grep -q perf_event || break; sleep 0.02; done
-	sleep 0.3
+	soon is_recording "$work/family.data"
 	touch "$work/go"
 	wait "$recorder"
 	wait "$target" 2>/dev/null
@@ -116,12 +116,13 @@ like "$status $err" '^2 .*--inherit: -t records the threads' "-t --inherit is re
 group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/perfsample-family-$$
 if mkdir "$group" 2>/dev/null; then
 	(echo 0 >"$group/cgroup.procs" && while :; do :; done & echo 0 >"$group/cgroup.procs" && exec sleep 1000) & target=$!
-	for _ in $(seq 500); do [ "$(wc -l <"$group/cgroup.procs")" -lt 2 ] || break; sleep 0.02; done
+	has_both() { [ "$(wc -l <"$group/cgroup.procs")" -ge 2 ]; }
+	soon has_both
 	ps record -o "$work/group.data" -p "$target" --duration 0.3
 	like "$(tr -s '\n ' ' ' <<<"$err" | sed 's/perfsample: //g')" '1 process that it had started before, in the same cgroup, is recorded too' "a cgroup of its own: what else is recorded"
 	xargs kill <"$group/cgroup.procs"
 	wait "$target" 2>/dev/null
-	for _ in $(seq 500); do ! rmdir "$group" 2>/dev/null || break; sleep 0.02; done
+	soon rmdir "$group" 2>/dev/null
 else
 	skip "no cgroup2 to write to" "a cgroup of its own: what else is recorded"
 fi

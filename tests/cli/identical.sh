@@ -18,7 +18,8 @@ cat >t.c <<'C'
 static double now(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return (double)t.tv_sec + (double)t.tv_nsec * 1e-9; }
 static inline __attribute__((always_inline)) uint64_t mix(uint64_t x)
 {
-	for (int i = 0; i < 20000; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; __asm__ volatile("" : "+r"(x)); }
+	/* As long as the number has it: work that took the same time each would be in step with the sampling clock on some host. */
+	for (int i = 0, n = 10000 + x % 20000; i < n; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; __asm__ volatile("" : "+r"(x)); }
 	return x;
 }
 static __attribute__((noinline, noclone)) uint64_t old_way(uint64_t x) { return mix(x); }

@@ -7,6 +7,12 @@ soon() { # COMMAND…: runs it until it succeeds; what has not come in two minut
 		sleep 0.01
 	done
 }
+often() { # COMMAND…: tries it up to eight times, for what the host may spoil now and then (a stretch in which it runs something else) and a fault always does
+	for _ in 1 2 3 4 5 6 7; do
+		"$@" && return 0
+	done
+	"$@"
+}
 has_used() { # PID MS: of CPU time, all its threads together
 	local stat
 	read -r stat 2>/dev/null <"/proc/$1/stat" || return 1

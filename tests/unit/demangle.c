@@ -17,7 +17,7 @@ static void check(const char *mangled, const char *wanted)
 static double seconds(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); // however busy the machine is
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
