@@ -177,6 +177,7 @@ struct compiling {
 	const struct cfi_fde *fde;
 	uint64_t base;
 	size_t first;
+	uint64_t end; // up to where there are rows: what follows found no room
 	struct unwind_counters *counters;
 	// Of the row before: its rule, and what that depends on beside the CFA and the caller's fp.
 	struct unwind_rule rule;
@@ -230,10 +231,10 @@ static bool append_row(void *context, uint64_t start, uint64_t end, const struct
 	struct unwind_rule rule = next_rule(c, row);
 	size_t count = c->table->rows.count;
 
-	(void)end;
 	// Every row takes an instruction of its own. More rows than the section has bytes means FDEs that overlap on purpose.
 	if (count >= bytes_left(&c->table->section.data) || count >= UINT32_MAX - 2)
 		return false;
+	c->end = end;
 	if (count > c->first && memcmp(&c->table->rows.data[count - 1].rule, &rule, sizeof(rule)) == 0)
 		return true;
 	vec_push(&c->table->rows, (struct rule_row){ .start = (uint32_t)(start - c->base), .rule = rule });
@@ -266,6 +267,7 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 	struct cfi_fde fde;
 	struct fde_ref ref = rule_table_ref(table, i);
 	uint64_t end = image->base + ref.start, bad_from;
+	const struct unwind_rule unreadable = { .kind = RULE_UNREADABLE };
 	struct compiling context = {
 		.table = table, .arch = image->arch, .fde = &fde, .base = image->base, .first = table->rows.count, .counters = counters,
 	};
@@ -274,15 +276,16 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 	if (table->is_from_header && (!good || fde.start != end))
 		return false;
 	if (good) {
-		bad_from = fde.start;
+		context.end = fde.start;
 		if (know_initial(table, image->arch, &fde.cie)) {
 			remember_row(&context, &table->initial, table->initial_rule);
-			if (cfi_run_from(&table->section, &fde, &table->initial, append_row, &context, &bad_from))
-				bad_from = fde.end;
+			(void)cfi_run_from(&table->section, &fde, &table->initial, append_row, &context, &bad_from);
 		}
-		end = bad_from;
+		end = fde.end;
 		if (end < fde.start || end - image->base > UINT32_MAX)
-			end = fde.start;
+			end = context.end = fde.start;
+		if (context.end < end)
+			vec_push(&table->rows, (struct rule_row){ .start = (uint32_t)(context.end - image->base), .rule = unreadable });
 	}
 	vec_push(&table->rows, (struct rule_row){ .start = (uint32_t)(end - image->base) });
 	table->compiled[i] = (struct fde_rows){ (uint32_t)context.first, (uint32_t)(table->rows.count - context.first) };
@@ -349,8 +352,14 @@ struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr
 	*end = vaddr;
 	if (vaddr < image->base || at >= UINT32_MAX)
 		return rule;
-	for (size_t i = 0; i < image->table_count && rule.kind == RULE_NONE; i++)
-		rule = find_in_table(image, &image->tables[i], (uint32_t)at, counters, &fde_end);
+	for (size_t i = 0; i < image->table_count && (rule.kind == RULE_NONE || rule.kind == RULE_UNREADABLE); i++) {
+		uint32_t found_end;
+		struct unwind_rule found = find_in_table(image, &image->tables[i], (uint32_t)at, counters, &found_end);
+		if (found.kind == RULE_NONE)
+			continue;
+		rule = found;
+		fde_end = found_end;
+	}
 	for (struct rule_table *t = image->tables; t < image->tables + image->table_count && rule.kind == RULE_NONE; t++)
 		if (mend_index(image, t, (uint32_t)at))
 			rule = find_in_table(image, t, (uint32_t)at, counters, &fde_end);

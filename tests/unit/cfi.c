@@ -239,32 +239,45 @@ static void test_instructions(void)
 	CHECK("expressions", "\x0f\x02\x77\x10\x10\x06\x02\x76\x00\x16\x03\x02\x73\x00", MACHINE_X86_64, { 0, -1, 2, 6, CFI_EXPR, 2 });
 	CHECK("val_expression", "\x16\x03\x02\x73\x00", MACHINE_X86_64, { 0, 7, 8, 3, CFI_VAL_EXPR, 2 });
 	CHECK("GNU_args_size is passed over, its operand too", "\x2e\x86\x02\x41\x0e\x10", MACHINE_X86_64, { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 });
-	CHECK("AArch64's signing of return addresses", "\x2d\x41\x0e\x10\x2d\x2c", MACHINE_AARCH64, { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 });
+	CHECK("AArch64's signing of return addresses", "\x2d\x41\x0e\x10\x2d\x41\x0e\x18\x2c", MACHINE_AARCH64, { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 },
+	      { 2, 7, 24, 6, 0, 0 });
+	// aadwarf64, 7.24: an unsigned and a signed LEB128, each of as many bytes as it likes.
+	CHECK("AArch64: set_ra_state has two operands", "\x2b\x02\x7c\x41\x0e\x10\x2b\x80\x01\xff\xfe\x7f\x41\x0e\x18\x2b\x00\x00", MACHINE_AARCH64,
+	      { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 }, { 2, 7, 24, 6, 0, 0 });
+	CHECK("AArch64: the state of signing as a rule of register 34", "\x16\x22\x01\x31\x41\x0e\x10\x06\x22\x41\x0e\x18", MACHINE_AARCH64,
+	      { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 }, { 2, 7, 24, 6, 0, 0 });
+	CHECK("AArch64: the state of signing is remembered and restored with the rest", "\x2d\x0a\x41\x0e\x10\x2d\x2c\x41\x0b", MACHINE_AARCH64,
+	      { 0, 7, 8, 6, 0, 0 }, { 1, 7, 16, 6, 0, 0 }, { 2, 7, 8, 6, 0, 0 });
 	CHECK("registers that are not kept", "\x05\x80\x01\x02\x06\x80\x01\x07\x40\x09\x41\x03", MACHINE_X86_64, { 0, 7, 8, 6, 0, 0 });
 }
 
-static void expect_bad(const char *what, const char *instructions, size_t size, size_t rows_before)
+static void expect_bad_on(uint16_t machine, const char *what, const char *instructions, size_t size, size_t rows_before)
 {
 	struct maker m = { 0 };
 	struct rows rows;
 
 	put_cie(&m, 1, "zR", "\x1b", 1);
 	size_t at = put_fde(&m, 4, true, true, instructions, size);
-	struct cfi_section section = section_of(&m, MACHINE_X86_64);
+	struct cfi_section section = section_of(&m, machine);
 	ok(read_rows(&section, at, &rows) && !rows.good && rows.count == rows_before && rows.bad_from == CODE + rows_before,
 	   "malformed: %s", what);
 	buf_release(&m.buf);
 }
-#define EXPECT_BAD(what, instructions, before) expect_bad(what, instructions, sizeof(instructions) - 1, before)
+#define EXPECT_BAD_ON(machine, what, instructions, before) expect_bad_on(machine, what, instructions, sizeof(instructions) - 1, before)
+#define EXPECT_BAD(what, instructions, before) EXPECT_BAD_ON(MACHINE_X86_64, what, instructions, before)
 
 static void test_malformed(void)
 {
 	char deep[65];
 	memset(deep, 0x0a, sizeof(deep));
-	expect_bad("remember_state nested 65 deep", deep, sizeof(deep), 0);
+	expect_bad_on(MACHINE_X86_64, "remember_state nested 65 deep", deep, sizeof(deep), 0);
 	EXPECT_BAD("restore_state of nothing", "\x41\x0b", 1);
 	EXPECT_BAD("an unknown instruction", "\x41\x3a\x00", 1);
 	EXPECT_BAD("signing of return addresses on x86-64", "\x2d", 0);
+	EXPECT_BAD("the same, with the place where it was signed", "\x41\x2c", 1);
+	EXPECT_BAD("the state of signing on x86-64", "\x2b\x01\x00", 0);
+	EXPECT_BAD_ON(MACHINE_AARCH64, "set_ra_state whose first operand does not end", "\x41\x0e\x10\x41\x2b\xff\xff", 2);
+	EXPECT_BAD_ON(MACHINE_AARCH64, "set_ra_state whose second does not", "\x41\x2b\x01\x80\x80\x80\x80", 1);
 	EXPECT_BAD("an expression longer than the FDE", "\x41\x0f\xff\x7f", 1);
 	EXPECT_BAD("an offset of a CFA that is an expression", "\x0f\x02\x77\x10\x0e\x10", 0);
 

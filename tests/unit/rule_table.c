@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "tests/tap.h"
+#include "tests/compile.h"
 
 static struct buf original;
 
@@ -236,8 +236,111 @@ static void test_rows(const char *path)
 	buf_release(&file);
 }
 
+// ---------------------------------------------------------------- CFI that cannot be run
+
+// In _start a row, then (where GNU_args_size becomes an instruction that nobody knows) nothing that could be understood. It calls `called`, whose frame
+// a walk may begin in with a frame pointer of somebody else's.
+static const char unreadable_source[] =
+	".cfi_sections .eh_frame, .debug_frame\n.text\n.globl _start, called, behind\n"
+	"_start: .cfi_startproc\ncall called\nnop\nret\n.cfi_endproc\n"
+	"called: .cfi_startproc\nsub $104, %rsp\n.cfi_def_cfa_offset 112\nnop\n.cfi_escape 0x2e, 0x11\nnop\nadd $104, %rsp\n.cfi_def_cfa_offset 8\nret\n.cfi_endproc\n"
+	"behind: .cfi_startproc\nnop\nret\n.cfi_endproc\n";
+
+static bool spoil(struct buf *file, const char *section_name)
+{
+	struct image *image;
+	bool found = false;
+
+	if (!image_open_bytes(&image, file->data, file->size, false, "built", NULL))
+		return false;
+	const struct image_section *section = image_find_section(image, section_name);
+	for (uint64_t i = 0; section != NULL && i + 1 < section->size && !found; i++) {
+		char *at = file->data + section->offset + i;
+		found = at[0] == 0x2e && at[1] == 0x11;
+		if (found)
+			at[0] = 0x3a; // DW_CFA_lo_user and above
+	}
+	image_release(image);
+	return found;
+}
+
+static struct unwind_map map_of(void *context, uint64_t addr)
+{
+	struct unwind_image *image = context;
+	(void)addr;
+	return (struct unwind_map){ .start = image->base, .end = image->base + 0x10000, .image = image };
+}
+
+// From an address, with a frame pointer that points at a pair whose return address is a good one.
+static struct unwind_stack walk_from(struct unwind_image *image, uint64_t pc, struct frame *frames)
+{
+	enum { SP = 0x7000, FRAME_WORDS = 13 };
+	uint64_t start, called, words[32] = { 0 };
+	struct unwind_regs regs;
+	image_find_symbol(image->image, "_start", &start);
+	image_find_symbol(image->image, "called", &called);
+	words[FRAME_WORDS] = start + 5;     // where the call put it
+	words[20] = SP + 8 * 24;            // somebody's frame
+	words[21] = start + 5;
+	unwind_regs_for(EM_X86_64, &regs);
+	const uint64_t values[] = { SP + 8 * 20, SP, pc }; // rbp, rsp, rip: 6, 7 and 8 of perf's numbers
+	struct unwind_input input = { .machine = EM_X86_64, .regs = values, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)words, .stack_size = sizeof(words),
+	                              .generation = 1, .map = map_of, .map_context = image };
+	struct unwind_stack out = { .frames = frames, .capacity = 16 };
+	struct unwinder *unwinder = unwinder_new();
+	unwind_stack(unwinder, &input, &out);
+	unwinder_free(unwinder);
+	return out;
+}
+
+static void unreadable(const char *what, const char *first, const char *second, bool is_known)
+{
+	struct buf file = { 0 };
+	struct unwind_counters counters = { 0 };
+	struct frame frames[16];
+	uint64_t called, behind, start;
+
+	read_file(scratch_path("unreadable"), &file);
+	bool made = (first == NULL || spoil(&file, first)) && (second == NULL || spoil(&file, second));
+	struct unwind_image *image = made ? open_copy(&file) : NULL;
+	if (!ok(image != NULL && image_find_symbol(image->image, "called", &called) && image_find_symbol(image->image, "behind", &behind) &&
+	        image_find_symbol(image->image, "_start", &start), "%s: built", what)) {
+		buf_release(&file);
+		return;
+	}
+	struct unwind_rule before = rule_table_find(image, called + 4, &counters), inside = rule_table_find(image, called + 5, &counters),
+	                   last = rule_table_find(image, behind - 1, &counters), next = rule_table_find(image, behind, &counters);
+	ok((before.kind & RULE_BASE_MASK) == RULE_SP && before.cfa_off == 112, "%s: what stands before that is believed", what);
+	ok((next.kind & RULE_BASE_MASK) == RULE_SP && next.cfa_off == 8, "%s: and so is the next function's", what);
+	struct unwind_stack stack = walk_from(image, called + 5, frames);
+	if (is_known) {
+		ok((inside.kind & RULE_BASE_MASK) == RULE_SP && inside.cfa_off == 112 && (last.kind & RULE_BASE_MASK) == RULE_SP && last.cfa_off == 8, "%s: rules to the end", what);
+		ok(stack.count >= 2 && frames[1].addr == start + 5 && frames[1].via == VIA_CFI, "%s: the caller is found", what);
+	} else {
+		ok(inside.kind == RULE_UNREADABLE && last.kind == RULE_UNREADABLE, "%s: from there to the function's end nothing is known", what);
+		ok(stack.count == 1 && stack.end == UNWIND_UNSUPPORTED, "%s: the stack ends there, whatever the frame pointer points at: %s", what, unwind_end_name(stack.end));
+	}
+	unwind_image_free(image);
+	buf_release(&file);
+}
+
+static void test_unreadable(void)
+{
+	scratch_write("unreadable.s", unreadable_source);
+	if (!shell("test $(uname -m) = x86_64 && as -o u.o unreadable.s 2>err && ld -o unreadable u.o 2>>err")) {
+		skip("no assembler for it", "CFI that cannot be run");
+		return;
+	}
+	unreadable("CFI as it should be", NULL, NULL, true);
+	unreadable("an unknown instruction in both sections", ".eh_frame", ".debug_frame", false);
+	unreadable("one in .debug_frame alone: .eh_frame is asked", ".debug_frame", NULL, true);
+	unreadable("one in .eh_frame alone", ".eh_frame", NULL, true);
+}
+
 int main(void)
 {
+	scratch_make();
+	test_unreadable();
 	test_headers("/proc/self/exe");
 	test_rows("/proc/self/exe");
 	test_rows("/lib/x86_64-linux-gnu/libc.so.6");
