@@ -1,9 +1,11 @@
 #include "perf/event_error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "perf/sysfs.h"
 
@@ -32,13 +34,35 @@ static long level_needed(const struct perf_event_attr *attr, const struct event_
 	return attr->exclude_kernel ? 2 : 1;
 }
 
+// Whether a task may be looked into: /proc/PID/maps asks the same question as perf_event_open (ptrace_may_access).
+static bool is_forbidden(int32_t tid)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES || errno == EPERM;
+	close(fd);
+	return false;
+}
+
+// The whole advice at once: whoever lowers perf_event_paranoid for another user's process would only meet the next refusal.
 static bool permission(struct err *err, int error, const char *name, const struct perf_event_attr *attr, const struct event_target *target)
 {
 	long paranoid = kernel_number(paranoid_path, 2), needed = level_needed(attr, target);
 
+	char level[64] = "";
+
 	if (paranoid > needed)
-		return err_set(err, STATUS_HOST, "event '%s': %s: kernel.perf_event_paranoid is %ld, this needs %ld: sysctl kernel.perf_event_paranoid=%ld, "
-		               "or run as root or with CAP_PERFMON", name, strerror(error), paranoid, needed, needed);
+		snprintf(level, sizeof(level), ", and kernel.perf_event_paranoid is %ld", paranoid);
+	for (size_t i = 0; (target->scope == SCOPE_TASK || target->scope == SCOPE_THREAD) && i < target->tid_count; i++)
+		if (is_forbidden(target->tids[i]))
+			return err_set(err, STATUS_HOST, "event '%s': %s: task %d belongs to another user%s: run as root or with CAP_PERFMON and CAP_SYS_PTRACE", name,
+			               strerror(error), (int)target->tids[i], level);
+	if (paranoid > needed)
+		return err_set(err, STATUS_HOST, "event '%s': %s: kernel.perf_event_paranoid is %ld, this needs %ld%s: sysctl kernel.perf_event_paranoid=%ld, "
+		               "or run as root or with CAP_PERFMON", name, strerror(error), paranoid, needed, needed == 2 ? " (or 1, with the kernel's functions)" : "",
+		               needed);
 	if (has_seccomp_filter())
 		return err_set(err, STATUS_HOST, "event '%s': %s: a seccomp filter forbids perf_event_open here: docker run --cap-add PERFMON, or "
 		               "--security-opt seccomp=unconfined", name, strerror(error));

@@ -12,7 +12,7 @@ enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
 enum { RANKABLE = 100 };            // samples; the verdict of a report is NO RANKING below
 
 // 60,150
-static const char *grouped(uint64_t value, char text[32])
+static const char *grouped(uint64_t value, char text[SIZE_TEXT_BYTES])
 {
 	char digits[24];
 	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value), used = 0;
@@ -26,9 +26,9 @@ static const char *grouped(uint64_t value, char text[32])
 }
 
 // 0.07%, 3.0%, 12.0%
-static const char *percent(double share, char text[32])
+static const char *percent(double share, char text[SIZE_TEXT_BYTES])
 {
-	snprintf(text, 32, share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
+	snprintf(text, SIZE_TEXT_BYTES, share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
 	return text;
 }
 
@@ -111,7 +111,7 @@ bool summary_is_sound(const struct summary *summary)
 
 static void say_what(const struct summary *summary, struct buf *out, struct buf *text)
 {
-	char a[32], b[32];
+	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 	buf_printf(text, "%s samples of %s", grouped(main_event(summary)->taken, a), summary->comm);
 	if (summary->ids.count == 1)
 		buf_printf(text, "[%d]", summary->ids.data[0]);
@@ -129,7 +129,7 @@ static void say_what(const struct summary *summary, struct buf *out, struct buf 
 
 static void add_silent(const struct summary_event *event, struct buf *text)
 {
-	char a[32], b[32];
+	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 	double silent = silent_of(event);
 	if (event->expected < 0)
 		buf_string(text, "silent not measurable");
@@ -140,7 +140,7 @@ static void add_silent(const struct summary_event *event, struct buf *text)
 static void say_sound(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct summary_event *event = main_event(summary);
-	char a[32], b[32];
+	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 	buf_printf(text, "sound: lost %s (%s), ", grouped(event->lost + event->dropped, a), percent(summary_lost_share(summary), b));
 	add_silent(event, text);
 	if (summary->complete + summary->joined + summary->truncated + summary->failed > 0)
@@ -151,7 +151,7 @@ static void say_sound(const struct summary *summary, struct buf *out, struct buf
 // Only the first event's losses are kept by the second.
 static void say_loss(const struct summary *summary, const struct summary_event *event, struct buf *out, struct buf *text)
 {
-	char a[32], b[32];
+	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
 	bool is_main = event == main_event(summary);
 	if (!event->samples || lost_share(event) <= 0)
 		return;
@@ -169,7 +169,7 @@ static void say_loss(const struct summary *summary, const struct summary_event *
 static void say_care(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct summary_event *event = main_event(summary);
-	char a[32];
+	char a[SIZE_TEXT_BYTES];
 	if (event->taken < RANKABLE) {
 		if (event->taken == 0)
 			buf_printf(text, "CARE: no sample was taken%s", summary->unseen_execs > 0  ? ": the kernel ended the target's events" :
@@ -204,7 +204,7 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 
 static void say_event(const struct summary_event *event, struct buf *out, struct buf *text)
 {
-	char a[32];
+	char a[SIZE_TEXT_BYTES];
 	if (!event->samples)
 		return;
 	if (event->is_freq)
@@ -224,7 +224,7 @@ static void say_uncopied(const struct summary *summary, struct buf *out, struct 
 		[UNCOPIED_TAGGED] = "the stack pointer has a tag", [UNCOPIED_NO_ROOM] = "the record was full",
 		[UNCOPIED_ABSENT] = "the stack pointer's page was not in memory",
 	};
-	char a[32];
+	char a[SIZE_TEXT_BYTES];
 	for (int i = 0; summary->uncopied != NULL && i < UNCOPIED_COUNT; i++)
 		if (summary->uncopied[i] > 0) {
 			buf_printf(text, "stacks not copied, registers were: %s: %s", grouped(summary->uncopied[i], a), reasons[i]);
@@ -234,7 +234,7 @@ static void say_uncopied(const struct summary *summary, struct buf *out, struct 
 
 static void say_notes(const struct summary *summary, struct buf *out, struct buf *text)
 {
-	char a[32];
+	char a[SIZE_TEXT_BYTES];
 	for (size_t i = 0; i < summary->notes.count; i++) {
 		buf_string(text, summary->notes.data[i]);
 		paragraph(out, text);
@@ -260,7 +260,7 @@ static void say_notes(const struct summary *summary, struct buf *out, struct buf
 
 static void say_file(const struct summary *summary, struct buf *out, struct buf *text)
 {
-	char a[32];
+	char a[SIZE_TEXT_BYTES];
 	if (summary->path == NULL)
 		buf_printf(text, "streamed %s", size_text(summary->bytes, a));
 	else
@@ -276,7 +276,7 @@ static void say_file(const struct summary *summary, struct buf *out, struct buf 
 static void say_cost(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct cost *cost = &summary->cost;
-	char a[32];
+	char a[SIZE_TEXT_BYTES];
 	if (!summary->wants_cost)
 		return;
 	if (summary->cost_refusal != NULL) {
