@@ -20,6 +20,7 @@ struct ring {
 	uint32_t slot;    // cpu_index of the event_fds that write here
 	uint64_t *wrapped; // copy of a record that wraps around the end, 64 KiB
 	const uint64_t *seen; // where another thread that reads ahead has got to: nothing beyond may be taken (loaded with acquire); NULL: none
+	uint64_t glanced; // how far drain_glance has looked
 	uint64_t last_time_ns; // of the newest record merge_pass took: what a record without a time of its own counts as
 };
 

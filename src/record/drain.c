@@ -128,7 +128,7 @@ static uint64_t time_of(void *context, size_t ring, const struct perf_event_head
 	return record_peek_time(&drain->layouts[layout], header, &time_ns) ? time_ns : 0;
 }
 
-static uint32_t event_of(const struct drain *drain, const struct perf_event_header *header)
+uint32_t drain_event_of(const struct drain *drain, const struct perf_event_header *header)
 {
 	uint64_t id;
 	uint32_t count = (uint32_t)drain->set->events.count;
@@ -273,7 +273,7 @@ static void take(void *context, const struct merge_item *item)
 {
 	struct drain *drain = context;
 	struct record record;
-	uint32_t event = event_of(drain, item->header);
+	uint32_t event = drain_event_of(drain, item->header);
 	struct perf_event_header *header = item->header;
 	drain->ring_now = item->ring;
 	if (header->type == PERF_RECORD_SAMPLE && drain->periods[event] > 0)
@@ -454,11 +454,12 @@ struct drain_poll *drain_poll_new(const struct event_set *set, int wake_fd)
 	return poll;
 }
 
-void drain_poll_wait(struct drain_poll *set, int timeout_ms)
+bool drain_poll_wait(struct drain_poll *set, int timeout_ms)
 {
 	uint64_t wakes;
-	if (poll(set->fds, set->count, timeout_ms) <= 0)
-		return;
+	int ready = poll(set->fds, set->count, timeout_ms);
+	if (ready <= 0)
+		return ready < 0;
 	if (set->fds[0].revents != 0)
 		(void)!read(set->fds[0].fd, &wakes, sizeof(wakes)); // else it would be ready for ever
 	// A ring whose tasks are all gone says POLLHUP for ever: a real-time thread that polls on would take the CPU.
@@ -468,6 +469,7 @@ void drain_poll_wait(struct drain_poll *set, int timeout_ms)
 		else
 			i++;
 	}
+	return true;
 }
 
 size_t drain_poll_live(const struct drain_poll *poll)

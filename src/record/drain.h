@@ -94,6 +94,8 @@ struct drain {
 	bool rereading, reread_wanted;
 	size_t ring_now;           // of the record at hand
 	uint64_t unwound, beyond; // stacks since the session last looked, and those of them that go on beyond a full copy, read there or not
+	// Of all stacks since the start: how many there were, how many fill more than half of what a copy has room for, and when one did last, how many were cut.
+	uint64_t walked, half, half_ns, cut;
 	size_t most_bytes;         // that the last pass found in one ring
 	uint32_t unseen_execs;     // tasks whose events, if they have their own, the kernel ended at exec
 	bool found_births;         // the last pass saw code being mapped: programs start; or lately a JIT compiler's
@@ -116,12 +118,18 @@ void drain_doubt(struct drain *drain, const int32_t *tids, size_t count, bool wa
 void drain_synthesized(struct drain *drain, const void *records, size_t bytes, bool starting);
 // One pass over all rings. `last`: everything, and nothing stays aside.
 void drain_pass(struct drain *drain, bool last);
+// Of the samples that came since this was asked last, or a pass took them: whose stacks go on beyond a full copy, as far as it is known where they begin. Takes
+// nothing, and costs a tenth of a pass.
+size_t drain_glance(struct drain *drain);
 // Waits for a watermark, a byte on `wake_fd`, or the timer. The rings' poll set is made anew by drain_reset_events.
 struct drain_poll;
 struct drain_poll *drain_poll_new(const struct event_set *set, int wake_fd);
-void drain_poll_wait(struct drain_poll *poll, int timeout_ms);
+bool drain_poll_wait(struct drain_poll *poll, int timeout_ms); // false: the timer
 size_t drain_poll_live(const struct drain_poll *poll); // rings that have not hung up
 void drain_poll_free(struct drain_poll *poll);
+
+// Index into layouts.
+uint32_t drain_event_of(const struct drain *drain, const struct perf_event_header *header);
 
 // drain_sample.c
 void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event);

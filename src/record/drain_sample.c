@@ -1,6 +1,7 @@
 // One sample: whose it is, its stack, its way into the output.
 #include <elf.h>
 
+#include "record/budget.h"
 #include "record/drain.h"
 #include "record/sample.h"
 
@@ -229,12 +230,19 @@ static bool put_walked(struct drain *drain, const struct stack_job *job, const s
 	if (job->stack.size > 0) {
 		learn_top(drain, &job->record, stack, &job->stack);
 		drain->unwound++;
+		drain->walked++;
 		// What the copy alone held is no splice; and of more frames than a record has room for, no end is told.
-		bool goes_on = stack->last_cfa > sp_of(drain, &job->record) + sample->stack.dyn_size;
+		uint64_t sp = sp_of(drain, &job->record);
+		bool goes_on = stack->last_cfa > sp + sample->stack.dyn_size;
+		bool is_cut = stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size;
+		if (stack->last_cfa > sp + sample->stack.size / 2) {
+			drain->half++;
+			drain->half_ns = drain->now_ns;
+		}
+		drain->cut += is_cut;
 		if (unwind_end_is_root(stack->end) && goes_on)
 			splice = job->stack.splice;
-		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) ||
-				 (stack->end == UNWIND_TRUNCATED && sample->stack.dyn_size == sample->stack.size);
+		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) || is_cut;
 	}
 	put_live(drain, &job->record, job->event, job->maps, stack, splice);
 	return true;
@@ -403,4 +411,51 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 		struct frame frame = { .addr = record->sample.ip, .kind = FRAME_LEAF };
 		collect_user(drain, maps, record->id.pid, &frame, 1);
 	}
+}
+
+// ---------------------------------------------------------------- a glance
+// By a record's last word alone, of most: each line of a record that is looked at is waited for, and most copies are not full. It is what was copied of the stack
+// where no other field stands behind that (perf_event_open(2), PERF_RECORD_SAMPLE).
+static bool may_go_on(const struct drain *drain, const struct perf_event_header *header)
+{
+	const uint64_t behind = ~(((uint64_t)PERF_SAMPLE_STACK_USER * 2 - 1) | PERF_SAMPLE_IDENTIFIER);
+	const struct event_opened *first = &drain->set->events.data[0];
+	uint64_t copied;
+	if (drain->set->events.count != 1 || (first->attr.sample_type & behind) != 0 || header->size < 2 * sizeof(copied))
+		return true;
+	memcpy(&copied, (const uint8_t *)header + header->size - sizeof(copied), sizeof(copied));
+	return copied + RECORD_REST_BYTES_MAX >= first->attr.sample_stack_user;
+}
+
+static bool goes_on_beyond(struct drain *drain, struct perf_event_header *header)
+{
+	struct record record;
+	if (header->type != PERF_RECORD_SAMPLE || !may_go_on(drain, header))
+		return false;
+	uint32_t event = drain_event_of(drain, header);
+	if (drain->periods[event] > 0 || !record_decode(&drain->layouts[event], header, header->size, &record, NULL))
+		return false;
+	const struct record_sample *sample = &record.sample;
+	uint32_t *index = hash_map_get(&drain->threads, (uint32_t)record.id.tid);
+	if (index == NULL || sample->stack.bytes == NULL || sample->stack.dyn_size < sample->stack.size)
+		return false;
+	return drain->tops.data[*index] > sp_of(drain, &record) + sample->stack.dyn_size;
+}
+
+size_t drain_glance(struct drain *drain)
+{
+	size_t beyond = 0;
+	for (size_t i = 0; i < drain->set->rings.count; i++) {
+		struct ring *ring = &drain->set->rings.data[i], view = *ring;
+		struct perf_event_header *header;
+		bool broken;
+		ring_snapshot(&view);
+		view.tail = ring->glanced > ring->tail ? ring->glanced : ring->tail;
+		while ((header = ring_peek(&view, &broken)) != NULL) {
+			beyond += (void *)header != (void *)view.wrapped && goes_on_beyond(drain, header);
+			ring_advance(&view, header);
+		}
+		ring->glanced = view.tail;
+	}
+	return beyond;
 }

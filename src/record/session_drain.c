@@ -149,9 +149,14 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 }
 
 // ---------------------------------------------------------------- stacks beyond the kernel's cap
-// Read on from 3% of the stacks on, and until fewer than 2% of them need it: what a program does comes in phases (clang's deep stacks in a tenth of its time), and
-// 19 of 20 wake-ups would be for nothing.
-enum { TAILS_STACKS = 50, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2 };
+// Read on from 3% of the stacks on, and until fewer than 2% of them need it: what a program does comes in phases (g++'s and clang's deep stacks in a tenth of
+// their time), and 19 of 20 wake-ups would be for nothing. A phase is all deep stacks from its first sample on: what is missed is how long it takes to be
+// noticed. So for some seconds after a stack of more than half a copy the rings are glanced at more often than passes come. (Passes that came as often would find
+// the unwinder's tables cold each time: 6 us a sample more on gcc, where glances take 2 to 3, all of it the wake-ups.) That is done for the first stacks,
+// and from then on where one in 400 or more was cut; where stacks are that large as a rule (clang's), which tells nothing, where one in 100 was.
+enum { TAILS_STACKS = 50, TAILS_LEAST = 2, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2, GLANCE_MS = 20 };
+enum { GUARD_FIRST = 5000, GUARD_HALF_PERCENT = 10, GUARD_CUT_LEAST = 8, GUARD_CUT_IN = 400, GUARD_LARGE_CUT_IN = 100 };
+static const uint64_t GUARD_NS = UINT64_C(5000) * 1000 * 1000;
 enum { TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
 
 static const char *tails_refusal(const struct session *session, double percent)
@@ -170,28 +175,65 @@ static const char *tails_refusal(const struct session *session, double percent)
 
 enum tails_step { TAILS_AS_THEY_ARE, TAILS_BEGIN, TAILS_REST };
 
-// By whether so many stacks go on beyond a full copy that reading on is worth its price.
-static enum tails_step next_tails(struct session *session)
+static bool reads_on(const struct session *session)
+{
+	return session->tails != NULL && !session->tails_rest;
+}
+
+static bool may_read_on(const struct session *session)
+{
+	if (session->no_tails || session->config->no_join || session->config->mode != CHAIN_LIVE)
+		return false;
+	// Who asked for small copies asked for cheap ones: a wake-up a sample would cost several times what they save.
+	return session->config->stack_bytes == 0 || session->config->stack_bytes >= STACK_BYTES_MAX;
+}
+
+// Whether a phase of deep stacks may begin, and is to be noticed soon.
+static bool is_on_guard(const struct session *session)
+{
+	const struct drain *drain = &session->drain;
+	if (drain->half_ns == 0 || drain->now_ns - drain->half_ns > GUARD_NS || !may_read_on(session) || reads_on(session) || tails_refusal(session, 0) != NULL)
+		return false;
+	bool are_large = 100 * drain->half >= GUARD_HALF_PERCENT * drain->walked;
+	return (drain->walked < GUARD_FIRST && !are_large) ||
+	       (drain->cut >= GUARD_CUT_LEAST && (are_large ? GUARD_LARGE_CUT_IN : GUARD_CUT_IN) * drain->cut >= drain->walked);
+}
+
+// Until a pass is due, or a phase of deep stacks seems to begin: true.
+static bool wait_for_pass(struct session *session, struct drain_poll *poll, int wait_ms)
+{
+	size_t beyond = 0;
+	if (is_on_guard(session)) {
+		for (; wait_ms > GLANCE_MS && !atomic_load(&session->stop); wait_ms -= GLANCE_MS) {
+			if (drain_poll_wait(poll, GLANCE_MS))
+				return false;
+			beyond += drain_glance(&session->drain);
+			if (beyond >= TAILS_LEAST)
+				return true;
+		}
+	}
+	(void)drain_poll_wait(poll, wait_ms);
+	return false;
+}
+
+// By whether so many stacks go on beyond a full copy that reading on is worth its price. `seen`: a glance saw them.
+static enum tails_step next_tails(struct session *session, bool seen)
 {
 	struct drain *drain = &session->drain;
-	if (session->no_tails || session->config->no_join || session->config->mode != CHAIN_LIVE || drain->unwound < TAILS_STACKS)
+	uint64_t unwound = drain->unwound, beyond = drain->beyond;
+	bool is_on = reads_on(session), begins = !is_on && beyond >= TAILS_LEAST && (seen || 100 * beyond > TAILS_NEED_PERCENT * unwound);
+	if (!may_read_on(session) || (unwound < TAILS_STACKS && !begins))
 		return TAILS_AS_THEY_ARE;
-	// Who asked for small copies asked for cheap ones: a wake-up a sample would cost several times what they save.
-	if (session->config->stack_bytes > 0 && session->config->stack_bytes < STACK_BYTES_MAX)
-		return TAILS_AS_THEY_ARE;
-	double seconds = (double)(drain->now_ns - session->tails_since_ns) / 1e9, share = 100.0 * (double)drain->beyond / (double)drain->unwound;
-	double percent = session->cpu_percent + (double)drain->unwound / seconds * TAIL_COST_NS / 1e7;
 	drain->unwound = drain->beyond = 0;
-	session->tails_since_ns = drain->now_ns;
-	if (session->tails != NULL && !session->tails_rest)
-		return share < TAILS_REST_PERCENT ? TAILS_REST : TAILS_AS_THEY_ARE;
-	if (share <= TAILS_NEED_PERCENT)
-		return TAILS_AS_THEY_ARE;
-	const char *refusal = tails_refusal(session, percent);
+	if (!begins)
+		return is_on && 100 * beyond < TAILS_REST_PERCENT * unwound ? TAILS_REST : TAILS_AS_THEY_ARE;
+	double rate = (double)(drain->walked - session->rate_from) / ((double)(drain->now_ns - session->rate_since_ns) / 1e9);
+	const char *refusal = tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7);
 	if (refusal == NULL)
 		return TAILS_BEGIN;
 	session->no_tails = true;
-	decide(&session->decisions, "%.0f%% of the stacks are deeper than the copy and stay truncated: reading on while the program is stopped %s", share, refusal);
+	decide(&session->decisions, "%.0f%% of the stacks are deeper than the copy and stay truncated: reading on while the program is stopped %s",
+	       100.0 * (double)beyond / (double)unwound, refusal);
 	return TAILS_AS_THEY_ARE;
 }
 
@@ -264,6 +306,9 @@ static bool keep_budget(struct session *session, bool *reopened)
 	uint64_t cpu_ns = session->ledger.recorder_cpu_ns, now_ns = session->drain.now_ns;
 	double wall = (double)(now_ns - session->cpu_before_at_ns);
 	double percent = wall > 0 ? 100.0 * (double)(cpu_ns - session->cpu_before_ns) / wall : 0;
+	session->rate_since_ns = session->cpu_before_at_ns;
+	session->rate_from = session->walked_before;
+	session->walked_before = session->drain.walked;
 	session->cpu_before_ns = cpu_ns;
 	session->cpu_before_at_ns = now_ns;
 	*reopened = false;
@@ -272,7 +317,7 @@ static bool keep_budget(struct session *session, bool *reopened)
 	if (session->hot_seconds < 2)
 		return true;
 	session->hot_seconds = 0;
-	if (session->tails != NULL && !session->tails_rest) {
+	if (reads_on(session)) {
 		*reopened = true; // so far as polling goes
 		stop_tails(session, percent);
 		return true;
@@ -321,12 +366,12 @@ static bool start_late(struct session *session)
 static struct drain_poll *new_poll(const struct session *session)
 {
 	static const struct event_set none;
-	return drain_poll_new(session->tails != NULL && !session->tails_rest ? &none : &session->set, session->wake_drain_fd);
+	return drain_poll_new(reads_on(session) ? &none : &session->set, session->wake_drain_fd);
 }
 
 static enum wakes waked_by(const struct session *session, const struct drain_poll *poll)
 {
-	if (session->tails != NULL && !session->tails_rest)
+	if (reads_on(session))
 		return WAKES_READERS;
 	return drain_poll_live(poll) < session->set.rings.count ? WAKES_SOME_RINGS : WAKES_ALL_RINGS;
 }
@@ -337,7 +382,7 @@ static void drain_loop(struct session *session)
 	int wait_ms = PASS_MS_MIN;
 	uint64_t passed_ns = session->drain.now_ns;
 	while (!atomic_load(&session->stop)) {
-		drain_poll_wait(poll, wait_ms);
+		bool seen = wait_for_pass(session, poll, wait_ms);
 		drain_pass(&session->drain, false);
 		if (!start_late(session)) {
 			want_end(session, END_EVENTS);
@@ -351,7 +396,7 @@ static void drain_loop(struct session *session)
 			want_end(session, END_EVENTS);
 			break;
 		}
-		enum tails_step step = reopened ? TAILS_AS_THEY_ARE : next_tails(session);
+		enum tails_step step = reopened ? TAILS_AS_THEY_ARE : next_tails(session, seen);
 		if (step == TAILS_REST)
 			rest_tails(session);
 		else if (step == TAILS_BEGIN && session->tails != NULL)
@@ -380,7 +425,7 @@ void *session_drain_main(void *context)
 		return NULL;
 	session->cpu_before_ns = ledger_cpu_ns(&session->ledger);
 	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
-	session->tails_since_ns = session->cpu_before_at_ns;
+	session->rate_since_ns = session->cpu_before_at_ns;
 	drain_loop(session);
 	event_set_disable(&session->set);
 	tails_stop(session->tails);

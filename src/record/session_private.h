@@ -42,7 +42,7 @@ struct session {
 	uint64_t cpu_before_ns, cpu_before_at_ns;
 	unsigned hot_seconds, period_step;
 	struct tails *tails;         // NULL: stacks beyond the kernel's cap are not read
-	uint64_t tails_since_ns;     // when the drain thread's count of cut stacks began
+	uint64_t rate_since_ns, rate_from, walked_before; // a second ago or two: when, and drain.walked then; drain.walked at the last second's end
 	double cpu_percent;          // of one CPU, over the last second
 	bool tails_rest;             // they are there, but nothing is read: few stacks need it now
 	unsigned tails_rests;        // how often they came to rest

@@ -394,6 +394,40 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	"$perfsample" script -F pid,ip,via -i "$work/perf.data" 2>>"$work/err" | awk '/^ *[0-9]+ *$/ { pid = $1 } /joined exact/ { joined[pid]++ }
 		END { for (pid in joined) phases += joined[pid] > 100; exit phases != 2 }'
 	ok $? "some hundred in each"
+	# Phases that are over before the next pass: by glances at the rings, as stacks of more than half a copy announce them.
+	cat >"$work/phases.c" <<'C'
+#include <string.h>
+#include <time.h>
+static volatile char sink;
+__attribute__((noinline)) static void turn(double ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	for (double end = t.tv_sec * 1e3 + t.tv_nsec / 1e6 + ms, now = 0; now < end; now = t.tv_sec * 1e3 + t.tv_nsec / 1e6)
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+}
+__attribute__((noinline)) static void down(int kib, double ms)
+{
+	char room[1024];
+	memset(room, kib, sizeof(room));
+	if (kib == 0) turn(ms); else down(kib - 1, ms);
+	sink = room[kib];
+}
+int main(void)
+{
+	for (int i = 0; i < 12; i++) {
+		for (int k = 0; k < 5; k++) {
+			down(0, 40);
+			down(40, 4);
+		}
+		down(120, 100);
+	}
+	return 0;
+}
+C
+	gcc -O1 -fno-optimize-sibling-calls -o "$work/phases" "$work/phases.c"
+	rec --max-cpu 100 -F 997 ./phases
+	holds 'e["stacks"]["joined"] > 500 and e["stacks"]["joined"] > e["stacks"]["truncated"]' "short phases of deep stacks are noticed while they last"
 	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
 	holds 'ends["splices"] == {"exact": 0, "checked": 0} and e["stacks"]["truncated"] > 0.7 * taken' "--no-join: truncated"
 	rec --max-cpu 100 -F 2000 --call-graph dwarf,8192 ./changing 0.5 100000
