@@ -14,6 +14,8 @@ enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UN
 // Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
 struct unwind_sigframe {
 	uint16_t pc, sp, fp, lr; // lr: where there is one
+	// A pair of fp and lr as they were, which the kernel puts above all that, this far at least: the handler's frame pointer leads to it. 0: there is none.
+	uint16_t pair;
 };
 
 struct unwind_arch {
@@ -33,7 +35,7 @@ struct unwind_arch {
 	bool fp_gives_sp;
 	uint8_t red_zone_bytes; // below sp, which signal handlers leave alone (AMD64 psABI, 3.2.2)
 	// The bytes that end at a return address: are they a call? `size` (at most UNWIND_CALL_BYTES) of them are there. For a direct call
-	// `*distance` is where it goes, counted from `end`, else 0.
+	// `*distance` is where it goes, counted from `end`, else 0. NULL: nothing is guessed on this machine.
 	bool (*is_call)(const uint8_t *end, size_t size, int64_t *distance);
 	// The bytes at an address: a stub that jumps on through a table, as in a PLT?
 	bool (*is_stub)(const uint8_t *code, size_t size);

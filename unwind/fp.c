@@ -46,6 +46,8 @@ static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 	struct bytes code;
 	int64_t distance;
 
+	if (walk->arch->is_call == NULL)
+		return NO_CALL;
 	ra = walk_code_address(walk, ra);
 	if (ra < UNWIND_CALL_BYTES || ra >= walk->arch->addr_end || !is_code(walk, ra - 1, &map))
 		return NO_CALL;
@@ -239,7 +241,7 @@ static bool is_first_return(const struct walk *walk, const struct unwind_map *ma
 	struct bytes code;
 	int64_t distance;
 
-	return at->kind == FRAME_RETURN && at->sp_is_exact && is_code_of(walk, map) && rule_table_begins(map->image, at->pc - map->bias) &&
+	return at->kind == FRAME_RETURN && at->sp_is_exact && walk->arch->is_call != NULL && is_code_of(walk, map) && rule_table_begins(map->image, at->pc - map->bias) &&
 	       code_at(map, at->pc, 2, UNWIND_CALL_BYTES, true, &code) && !walk->arch->is_call(code.end, bytes_left(&code), &distance);
 }
 
@@ -312,6 +314,10 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 	if (chosen->trust != NO_CALL) {
 		take(walk, at, chosen);
 		return true;
+	}
+	if (map->image != NULL && map->image->image->has_exidx) {
+		*end = UNWIND_UNSUPPORTED; // unwind information there is, of a kind that is not read
+		return false;
 	}
 	uint64_t above = at->fp - (walk->view.start + walk->view.size);
 	*end = at->fp != 0 && above < TRUNCATED_BYTES && walk->view.top == 0 ? UNWIND_TRUNCATED : UNWIND_NO_CFI;

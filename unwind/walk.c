@@ -321,6 +321,27 @@ static bool step_outside(struct walk *walk, struct cursor *at, struct unwind_map
 	return at->kind != FRAME_RETURN && walk_from_nowhere(walk, at);
 }
 
+// A handler that was left by its frame pointer, which on AArch64 does not tell sp, leads to the trampoline with the pair that the kernel put above the signal
+// frame (get_sigframe in arch/arm64/kernel/signal.c), whose copy the frame has among its registers. With scalable vectors it is larger than the least.
+static bool find_signal_frame(const struct walk *walk, struct cursor *at)
+{
+	enum { ALIGNMENT = 16 };
+	const uint64_t larger_most = 16384;
+	const struct unwind_sigframe *frame = &walk->arch->sigframe;
+	uint64_t fp, lr, word, pair = at->fp;
+
+	if (frame->pair == 0 || pair < frame->pair || !stack_word(&walk->view, pair, &fp) || !stack_word(&walk->view, pair + walk->arch->word_bytes, &lr))
+		return false;
+	for (uint64_t sp = pair - frame->pair; sp >= at->sp && pair - sp <= frame->pair + larger_most; sp -= ALIGNMENT) {
+		if (!stack_word(&walk->view, sp + frame->fp, &word) || word != fp || !stack_word(&walk->view, sp + frame->lr, &word) || word != lr)
+			continue;
+		at->sp = sp;
+		at->sp_is_exact = true;
+		return true;
+	}
+	return false;
+}
+
 bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end)
 {
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
@@ -334,7 +355,8 @@ bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end)
 	const struct unwind_map *map = &walk->active->map;
 	struct unwind_rule rule = cached_rule(walk, lookup, at->kind);
 	enum rule_base base = rule.kind & RULE_BASE_MASK;
-	if (__builtin_expect(!at->sp_is_exact, 0) && base != RULE_ROOT && base != RULE_FP && base != RULE_NONE) {
+	if (__builtin_expect(!at->sp_is_exact, 0) && base != RULE_ROOT && base != RULE_FP && base != RULE_NONE &&
+	    !((rule.kind & RULE_SIGNAL) != 0 && find_signal_frame(walk, at))) {
 		*end = UNWIND_NO_CFI; // the rule counts from a stack pointer that is not known
 		return walk_frame_pointer(walk, at);
 	}

@@ -114,7 +114,7 @@ static enum call call_before(const struct unwind_input *input, const struct unwi
 		return CALLS_NOT;
 	if (map.image == NULL)
 		return CALL_UNREADABLE;
-	if (!image_at_vaddr(map.image->image, ra - UNWIND_CALL_BYTES - map.bias, UNWIND_CALL_BYTES, &code) ||
+	if (arch->is_call == NULL || !image_at_vaddr(map.image->image, ra - UNWIND_CALL_BYTES - map.bias, UNWIND_CALL_BYTES, &code) ||
 	    !arch->is_call(code.end, UNWIND_CALL_BYTES, &distance))
 		return CALLS_NOT;
 	uint64_t target = ra + (uint64_t)distance;

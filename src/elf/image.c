@@ -273,6 +273,8 @@ static bool read_segments(struct image *image, const struct header *h, bool from
 		} else if (p.type == PT_DYNAMIC) {
 			image->dynamic_vaddr = p.vaddr;
 			image->dynamic_size = p.file_size;
+		} else if (p.type == PT_ARM_EXIDX && image->machine == EM_ARM) { // the number is other things on other machines
+			image->has_exidx = p.mem_size > 0;
 		}
 	}
 	return true;

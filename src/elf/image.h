@@ -58,6 +58,7 @@ struct image {
 	size_t section_count;
 	uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_size; // PT_GNU_EH_FRAME; 0 when absent
 	uint64_t dynamic_vaddr, dynamic_size; // PT_DYNAMIC; 0 when absent
+	bool has_exidx; // PT_ARM_EXIDX: 32-bit ARM's own unwind information, which nothing here reads
 	uint64_t file_start; // where it begins in the file that was opened; not 0 inside an archive. All other offsets count from there
 	unsigned references; // atomic
 	const void *mapped; // the file; NULL: `data` is on the heap

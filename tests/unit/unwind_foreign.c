@@ -3,14 +3,15 @@
 #include "unwind/unwind.h"
 
 #include <elf.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "tests/compile.h"
 
-enum { BASE = 0x400000, STACK = 0x7ff000, STACK_BYTES = 4096 };
+enum { BASE = 0x400000, STACK = 0x7ff000, STACK_BYTES = 32768 };
 
 // Functions stand at BASE + 64 * number.
-enum { START, CALLER, LEAF, HANDLER, TRAMPOLINE };
+enum { START, CALLER, LEAF, HANDLER, TRAMPOLINE, BARE_HANDLER };
 static uint64_t at(unsigned function, unsigned offset)
 {
 	return BASE + 64 * function + offset;
@@ -89,7 +90,35 @@ static const char arm_source[] =
 	".cfi_offset 30, -24\nmov x29, sp\nbl leaf\nldp x29, x30, [sp], #32\nret\n.cfi_endproc\n"
 	".balign 64\nleaf: .cfi_startproc\nnop\nnop\nret\n.cfi_endproc\n"
 	".balign 64\n.cfi_startproc\nstp x29, x30, [sp, #-16]!\n.cfi_def_cfa_offset 16\n.cfi_offset 29, -16\n.cfi_offset 30, -8\nnop\nnop\n.cfi_endproc\n"
-	".balign 64\nmov x8, #139\nsvc #0\n.balign 64\n";
+	".balign 64\nmov x8, #139\nsvc #0\n.balign 64\n"
+	"stp x29, x30, [sp, #-48]!\nmov x29, sp\nnop\nnop\nldp x29, x30, [sp], #48\nret\n.balign 64\n";
+
+// A handler of which its frame pointer alone tells; `more`: bytes of the signal frame beside struct rt_sigframe. Above it the kernel's pair.
+static void bare_handler(const char *what, uint64_t more)
+{
+	uint64_t regs[33] = { 0 }, sp = STACK + 64, frame = sp + 48, context = frame + 128 + 176, pair = frame + 4688 + more, interrupted = pair + 64;
+	struct unwind_input input = {
+		.machine = EM_AARCH64, .regs = regs, .regs_mask = ((uint64_t)1 << 33) - 1, .stack = stack_bytes + 64, .stack_size = STACK_BYTES - 64,
+	};
+	memset(stack_bytes, 0, sizeof(stack_bytes));
+	put(sp, pair, 8);
+	put(sp + 8, at(TRAMPOLINE, 0), 8);
+	put(context + 8 + 8 * 29, interrupted, 8);
+	put(context + 8 + 8 * 30, at(CALLER, 16), 8);
+	put(context + 8 + 8 * 31, interrupted, 8);
+	put(context + 8 + 8 * 32, at(LEAF, 4), 8);
+	put(pair, interrupted, 8);
+	put(pair + 8, at(CALLER, 16), 8);
+	put(interrupted + 8, at(START, 8), 8);
+	regs[29] = regs[31] = sp;
+	regs[30] = at(CALLER, 4);
+	regs[32] = at(BARE_HANDLER, 12);
+	const struct wanted wanted[] = {
+		{ at(BARE_HANDLER, 12), FRAME_LEAF }, { at(TRAMPOLINE, 0), FRAME_INTERRUPTED }, { at(LEAF, 4), FRAME_INTERRUPTED }, { at(CALLER, 16), FRAME_RETURN },
+		{ at(START, 8), FRAME_RETURN },
+	};
+	expect(what, &input, wanted, 5);
+}
 
 static void test_aarch64(void)
 {
@@ -158,6 +187,8 @@ static void test_aarch64(void)
 	regs[29] = regs[31] = sp;
 	regs[32] = at(HANDLER, 8);
 	expect("aarch64: a handler on a stack above what it interrupted", &input, signal, 5);
+	bare_handler("aarch64: a handler without CFI", 0);
+	bare_handler("aarch64: a handler without CFI, scalable vectors in the signal frame", 2192);
 	unwind_image_free(image);
 }
 
@@ -212,9 +243,41 @@ static void test_i386(void)
 	unwind_image_free(image);
 }
 
+// ---------------------------------------------------------------- 32-bit ARM
+
+// An image of code alone; with `kind` PT_ARM_EXIDX there is unwind information, which is not read.
+static void arm(const char *what, uint32_t kind, enum unwind_end wanted)
+{
+	struct { Elf32_Ehdr e; Elf32_Phdr load, other; uint32_t code[64]; } file = {
+		.e = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT }, .e_type = ET_DYN, .e_machine = EM_ARM, .e_version = EV_CURRENT,
+		       .e_phoff = sizeof(Elf32_Ehdr), .e_ehsize = sizeof(Elf32_Ehdr), .e_phentsize = sizeof(Elf32_Phdr), .e_phnum = 2 },
+		.load = { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = sizeof(file), .p_memsz = sizeof(file), .p_align = 4096 },
+		.other = { .p_type = kind, .p_flags = PF_R, .p_offset = offsetof(__typeof__(file), code), .p_vaddr = offsetof(__typeof__(file), code), .p_filesz = 16, .p_memsz = 16 },
+	};
+	uint64_t regs[16] = { [11] = STACK + 64, [13] = STACK, [14] = BASE + 256, [15] = BASE + 200 };
+	struct unwind_input input = {
+		.machine = EM_ARM, .regs = regs, .regs_mask = 0xffff, .stack = stack_bytes, .stack_size = STACK_BYTES, .generation = 1, .map = map_at,
+	};
+	struct frame frames[8];
+	struct unwind_stack stack = { .frames = frames, .capacity = 8 };
+	struct unwinder *unwinder = unwinder_new();
+	struct image *made;
+	if (ok(image_open_bytes(&made, &file, sizeof(file), false, "arm", NULL), "an image")) {
+		unwind_image_new(&image, made, false, NULL);
+		image_release(made);
+		unwind_stack(unwinder, &input, &stack);
+		is_str(unwind_end_name(stack.end), unwind_end_name(wanted), "%s", what);
+		is_u64(stack.count, 1, "the leaf, and no guess");
+		unwind_image_free(image);
+	}
+	unwinder_free(unwinder);
+}
+
 int main(void)
 {
 	scratch_make();
+	arm("arm: no unwind information at all", PT_NULL, UNWIND_NO_CFI);
+	arm("arm: .ARM.exidx alone, which is not read", PT_ARM_EXIDX, UNWIND_UNSUPPORTED);
 	test_aarch64();
 	test_i386();
 	return tap_done();

@@ -4,14 +4,6 @@
 
 #include "unwind/arch.h"
 
-static bool is_call(const uint8_t *end, size_t size, int64_t *distance)
-{
-	(void)end;
-	(void)size;
-	*distance = 0;
-	return false;
-}
-
 static bool is_none(const uint8_t *code, size_t size)
 {
 	(void)code;
@@ -31,7 +23,6 @@ const struct unwind_arch unwind_arch_arm = {
 	.ra_mask = UINT32_MAX - 1, // bit 0 of a return address says that Thumb code goes on there
 	.addr_end = (uint64_t)1 << 32,
 	.fp_gives_sp = false,
-	.is_call = is_call,
 	.is_stub = is_none,
 	.is_sigreturn = is_none,
 	.has_end = is_none,
