@@ -153,9 +153,9 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 // their time), and 19 of 20 wake-ups would be for nothing. A phase is all deep stacks from its first sample on: what is missed is how long it takes to be
 // noticed. So for some seconds after a stack of more than half a copy the rings are glanced at more often than passes come. (Passes that came as often would find
 // the unwinder's tables cold each time: 6 us a sample more on gcc, where glances take 2 to 3, all of it the wake-ups.) That is done for the first stacks,
-// and from then on where one in 400 or more was cut; where stacks are that large as a rule (clang's), which tells nothing, where one in 100 was.
+// and from then on where one in 400 or more was cut; not where stacks are that large as a rule (clang's), which tells nothing: passes notice those phases.
 enum { TAILS_STACKS = 50, TAILS_LEAST = 2, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2, GLANCE_MS = 20 };
-enum { GUARD_FIRST = 5000, GUARD_HALF_PERCENT = 10, GUARD_CUT_LEAST = 8, GUARD_CUT_IN = 400, GUARD_LARGE_CUT_IN = 100 };
+enum { GUARD_FIRST = 5000, GUARD_HALF_PERCENT = 10, GUARD_CUT_LEAST = 8, GUARD_CUT_IN = 400 };
 static const uint64_t GUARD_NS = UINT64_C(5000) * 1000 * 1000;
 enum { TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
 
@@ -194,9 +194,9 @@ static bool is_on_guard(const struct session *session)
 	const struct drain *drain = &session->drain;
 	if (drain->half_ns == 0 || drain->now_ns - drain->half_ns > GUARD_NS || !may_read_on(session) || reads_on(session) || tails_refusal(session, 0) != NULL)
 		return false;
-	bool are_large = 100 * drain->half >= GUARD_HALF_PERCENT * drain->walked;
-	return (drain->walked < GUARD_FIRST && !are_large) ||
-	       (drain->cut >= GUARD_CUT_LEAST && (are_large ? GUARD_LARGE_CUT_IN : GUARD_CUT_IN) * drain->cut >= drain->walked);
+	if (100 * drain->half >= GUARD_HALF_PERCENT * drain->walked)
+		return false;
+	return drain->walked < GUARD_FIRST || (drain->cut >= GUARD_CUT_LEAST && GUARD_CUT_IN * drain->cut >= drain->walked);
 }
 
 // Until a pass is due, or a phase of deep stacks seems to begin: true.
@@ -221,8 +221,9 @@ static enum tails_step next_tails(struct session *session, bool seen)
 {
 	struct drain *drain = &session->drain;
 	uint64_t unwound = drain->unwound, beyond = drain->beyond;
-	bool is_on = reads_on(session), begins = !is_on && beyond >= TAILS_LEAST && (seen || 100 * beyond > TAILS_NEED_PERCENT * unwound);
-	if (!may_read_on(session) || (unwound < TAILS_STACKS && !begins))
+	bool is_on = reads_on(session), is_enough = unwound >= TAILS_STACKS;
+	bool begins = !is_on && beyond >= TAILS_LEAST && (seen || (is_enough && 100 * beyond > TAILS_NEED_PERCENT * unwound));
+	if (!may_read_on(session) || (!is_enough && !begins))
 		return TAILS_AS_THEY_ARE;
 	drain->unwound = drain->beyond = 0;
 	if (!begins)
