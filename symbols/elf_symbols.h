@@ -21,12 +21,13 @@ struct elf_symbols {
 bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **out);
 bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out);
 // Steps through the names beside `hit` that may be other functions' (symbols/alias.h); `*at` begins at 0. false: no more.
-bool elf_symbols_alias(const struct elf_symbols *symbols, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
+bool elf_symbols_alias(struct elf_symbols *symbols, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
 void elf_symbols_release(struct elf_symbols *symbols);
 
 // `foo@plt` for an address in a .plt* section, by the GOT slot that the entry jumps through and the relocation that fills it.
 struct plt *plt_new(const struct image *image);
-bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out);
+bool plt_lookup(struct plt *plt, struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out);
 void plt_free(struct plt *plt);
+bool plt_has(const struct image *image, uint64_t vaddr); // whether that is in such a section
 
 #endif

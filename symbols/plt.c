@@ -123,6 +123,11 @@ static const struct image_section *plt_section(const struct image *image, uint64
 	return NULL;
 }
 
+bool plt_has(const struct image *image, uint64_t vaddr)
+{
+	return image != NULL && plt_section(image, vaddr) != NULL;
+}
+
 static const char *dynamic_name(const struct image *image, uint32_t symbol)
 {
 	for (size_t i = 0; i < image->section_count; i++) {
@@ -156,7 +161,7 @@ static const struct slot *slot_at(struct plt *plt, uint64_t vaddr)
 }
 
 // NULL: the entry cannot be named.
-static char *entry_name(struct plt *plt, const struct symbol_table *table, uint64_t slot_vaddr)
+static char *entry_name(struct plt *plt, struct symbol_table *table, uint64_t slot_vaddr)
 {
 	const struct slot *slot = slot_at(plt, slot_vaddr);
 	if (slot == NULL)
@@ -174,7 +179,7 @@ static char *entry_name(struct plt *plt, const struct symbol_table *table, uint6
 	return mem_printf("%.*s@plt", (int)(length < 4096 ? length : 4096), name);
 }
 
-bool plt_lookup(struct plt *plt, const struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out)
+bool plt_lookup(struct plt *plt, struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out)
 {
 	const struct image *image = plt->image;
 	const struct image_section *section = plt_section(image, vaddr);

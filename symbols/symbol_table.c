@@ -96,30 +96,64 @@ static void sort_symbols(struct symbol_table *table)
 	free(to);
 }
 
+// Of two symbols of one address the one to show into `chosen`, the other into `other`.
+static void choose(const struct symbol_table *table, struct table_symbol *chosen, struct table_symbol *other)
+{
+	if (symbol_table_prefers(table, chosen, other))
+		return;
+	struct table_symbol less = *chosen;
+	*chosen = *other;
+	chosen->flags |= less.flags & TABLE_ALIASED;
+	*other = less;
+}
+
+// Functions that differ in nothing but their names: which to show is asked for the few that are looked up, as the names are memory to be waited for.
+static bool is_tie(const struct symbol_table *table, const struct table_symbol *a, const struct table_symbol *b)
+{
+	return table->keeps_aliases && a->flags == b->flags && (a->flags & TABLE_FUNCTION) && a->space == b->space && a->end == b->end;
+}
+
 // One symbol for each address.
 static void choose_aliases(struct symbol_table *table)
 {
 	size_t kept = 0;
-	for (size_t i = 0; i < table->symbols.count; i++) {
-		struct table_symbol *s = &table->symbols.data[i];
-		struct table_symbol *chosen = kept > 0 ? &table->symbols.data[kept - 1] : NULL;
-		if (chosen != NULL && chosen->start == s->start) {
-			struct table_symbol other = *s;
-			if (!symbol_table_prefers(table, chosen, s)) {
-				other = *chosen;
-				*chosen = *s;
-				chosen->flags |= other.flags & TABLE_ALIASED;
-			}
-			if (table->keeps_aliases && other.space == chosen->space && (other.flags & TABLE_FUNCTION)) {
+	for (size_t i = 0, next; i < table->symbols.count; i = next) {
+		struct table_symbol *from = &table->symbols.data[i], chosen = *from;
+		bool is_tied = true;
+		for (next = i + 1; next < table->symbols.count && table->symbols.data[next].start == from->start; next++)
+			is_tied &= is_tie(table, from, &table->symbols.data[next]);
+		is_tied &= next > i + 1;
+		if (is_tied)
+			chosen.flags |= TABLE_ALIASED | TABLE_TIED;
+		for (size_t k = i + 1; k < next; k++) {
+			struct table_symbol other = table->symbols.data[k];
+			if (!is_tied)
+				choose(table, &chosen, &other);
+			if (table->keeps_aliases && other.space == chosen.space && (other.flags & TABLE_FUNCTION)) {
 				other.flags &= (uint8_t)~TABLE_ALIASED;
-				chosen->flags |= TABLE_ALIASED;
+				chosen.flags |= TABLE_ALIASED;
 				vec_push(&table->aliases, other);
 			}
-		} else {
-			table->symbols.data[kept++] = *s;
 		}
+		table->symbols.data[kept++] = chosen;
 	}
 	table->symbols.count = kept;
+}
+
+// The first of the aliases that start at the address or later.
+static size_t aliases_from(const struct symbol_table *table, uint64_t start)
+{
+	return first_not(0, table->aliases.count, i, table->aliases.data[i].start < start);
+}
+
+static void settle_tie(struct symbol_table *table, struct table_symbol *symbol)
+{
+	symbol->flags &= (uint8_t)~TABLE_TIED;
+	for (size_t i = aliases_from(table, symbol->start); i < table->aliases.count && table->aliases.data[i].start == symbol->start; i++) {
+		struct table_symbol *alias = &table->aliases.data[i];
+		choose(table, symbol, alias);
+		alias->flags &= (uint8_t)~TABLE_ALIASED;
+	}
 }
 
 // Drops labels inside sized functions (targets of jumps in assembly), ends unsized symbols where the next one starts.
@@ -165,12 +199,14 @@ static uint32_t last_from(const struct symbol_table *table, uint64_t addr)
 	return next > 0 && addr < table->symbols.data[next - 1].end ? (uint32_t)(next - 1) : SPAN_NONE;
 }
 
-const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr)
+const struct table_symbol *symbol_table_find(struct symbol_table *table, uint64_t addr)
 {
 	uint32_t index = table->overlaps ? span_find(&table->spans, addr) : last_from(table, addr);
 	if (index == SPAN_NONE)
 		return NULL;
-	const struct table_symbol *symbol = &table->symbols.data[index];
+	struct table_symbol *symbol = &table->symbols.data[index];
+	if (symbol->flags & TABLE_TIED)
+		settle_tie(table, symbol);
 	return symbol->flags & TABLE_HIDES ? NULL : symbol;
 }
 
@@ -178,16 +214,8 @@ const struct table_symbol *symbol_table_alias(const struct symbol_table *table, 
 {
 	if (!(symbol->flags & TABLE_ALIASED) || !(symbol->flags & TABLE_FUNCTION) || !(symbol->flags & TABLE_SIZED))
 		return NULL;
-	size_t lo = 0, hi = table->aliases.count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (table->aliases.data[middle].start < symbol->start)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	for (; lo < table->aliases.count && table->aliases.data[lo].start == symbol->start; lo++) {
-		const struct table_symbol *alias = &table->aliases.data[lo];
+	for (size_t i = aliases_from(table, symbol->start); i < table->aliases.count && table->aliases.data[i].start == symbol->start; i++) {
+		const struct table_symbol *alias = &table->aliases.data[i];
 		if ((alias->flags & TABLE_SIZED) && alias->end == symbol->end && alias->space == symbol->space && index-- == 0)
 			return alias;
 	}

@@ -20,6 +20,7 @@ enum {
 	TABLE_HIDES = 16, // no function: ends what stands before it and has no name itself (kernel data between code)
 	TABLE_FUNCTION = 32, // an ordinary function by its type: no STT_GNU_IFUNC, no object
 	TABLE_ALIASED = 64,  // set by symbol_table_finish: `aliases` holds others of this address
+	TABLE_TIED = 128,    // likewise: which of them is shown is settled when it is first found
 };
 
 struct table_symbol {
@@ -48,8 +49,8 @@ const char *symbol_table_name(const struct symbol_table *table, const struct tab
 bool symbol_table_prefers(const struct symbol_table *table, const struct table_symbol *a, const struct table_symbol *b);
 // Sorts, chooses among aliases, builds the spans. Call once, after the last symbol.
 void symbol_table_finish(struct symbol_table *table);
-// NULL: no symbol covers the address.
-const struct table_symbol *symbol_table_find(const struct symbol_table *table, uint64_t addr);
+// NULL: no symbol covers the address. Not to be asked by several threads at a time.
+const struct table_symbol *symbol_table_find(struct symbol_table *table, uint64_t addr);
 // The `index`th of the functions beside `symbol`, of the same name space and of the same size as that (what has no size begins there by chance);
 // NULL: no more.
 const struct table_symbol *symbol_table_alias(const struct symbol_table *table, const struct table_symbol *symbol, size_t index);

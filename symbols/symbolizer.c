@@ -28,6 +28,7 @@ struct entry { // an image and what is known of its addresses
 	struct opened providers[PROVIDERS_LIMIT];
 	struct hash_map by_addr; // image address -> index into results
 	VEC(struct symbol_result *) results;
+	struct symbol_result *unknown; // of an address of which nothing is known but what is missing; NULL: none yet
 };
 
 struct recent { // a provider's string, and what it became here
@@ -422,9 +423,14 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 	bool is_plain = found && chain.count == 0; // then all addresses of the symbol have the same result
 	if (is_plain && s->last.plain != NULL)
 		return s->last.plain;
+	bool is_unknown = has_addr && !found && chain.count == 0;
+	if (is_unknown && entry->unknown != NULL && entry->unknown->missing == entry->module.missing)
+		return entry->unknown;
 	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
 	if (is_plain)
 		s->last.plain = result;
+	if (is_unknown)
+		entry->unknown = result;
 	compose(s, result, &hit, &chain);
 	if (found) {
 		result->symbol_start = image_address(entry, hit.start);
@@ -435,14 +441,25 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 	return result;
 }
 
-const struct symbol_result *symbolizer_lookup(struct symbolizer *s, uint32_t image, uint64_t image_addr)
+// Of an address that none is noted of.
+static void note(struct entry *entry, uint64_t image_addr, struct symbol_result *result)
 {
-	struct entry *entry = s->images.data[image];
+	(void)hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, NULL);
+	vec_push(&entry->results, result);
+}
+
+static struct symbol_result *looked_up(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
+{
 	bool is_new;
 	uint32_t index = *hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, &is_new);
 	if (is_new)
 		vec_push(&entry->results, resolve(s, entry, image_addr));
 	return entry->results.data[index];
+}
+
+const struct symbol_result *symbolizer_lookup(struct symbolizer *s, uint32_t image, uint64_t image_addr)
+{
+	return looked_up(s, s->images.data[image], image_addr);
 }
 
 void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr, const struct symbol_result *known)
@@ -526,15 +543,27 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static bool can_prepare(struct symbolizer *s, struct entry *entry)
+{
+	for (size_t p = 0; p < s->provider_count; p++)
+		if (s->providers[p]->prepare != NULL && provider_state(s, entry, p) != NULL)
+			return true;
+	return false;
+}
+
 // Of one image's addresses, sorted: those not known yet are made ready by the providers.
 static void prepare(struct symbolizer *s, struct entry *entry, const struct sort_item *asked, size_t count, double deadline_s)
 {
 	VEC(uint64_t) addrs = { 0 };
+	bool is_worth_it = false;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t addr = asked[i].key;
 		if ((i > 0 && addr == asked[i - 1].key) || hash_map_get(&entry->by_addr, addr) != NULL)
 			continue;
 		symbol_module_open(&entry->module);
+		if (!is_worth_it && !can_prepare(s, entry))
+			break;
+		is_worth_it = true;
 		if (entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, addr, &addr))
 			vec_push(&addrs, addr);
 	}
@@ -563,6 +592,28 @@ static struct sort_item *sort_queries(const struct symbolizer *s, const struct s
 	return sorted;
 }
 
+// One image's addresses, sorted, looked up. Where results are handed out, those that many addresses share are not noted at each: they are found again as easily.
+static void resolve_image(struct symbolizer *s, uint32_t image, const struct sort_item *asked, size_t count, double deadline_s,
+                          const struct symbol_result **results)
+{
+	struct entry *entry = s->images.data[image];
+	struct symbol_result *result = NULL;
+	bool notes_all = results == NULL || entry->by_addr.count > 0;
+	if (notes_all)
+		hash_map_reserve(&entry->by_addr, count);
+	for (size_t i = 0; i < count; i++) {
+		if (deadline_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
+			s->symbols_only = now_s() > deadline_s;
+		if (i == 0 || asked[i].key != asked[i - 1].key) {
+			result = notes_all ? looked_up(s, entry, asked[i].key) : resolve(s, entry, asked[i].key);
+			if (!notes_all && (s->symbols_only || (result != s->last.plain && result != entry->unknown)))
+				note(entry, asked[i].key, result);
+		}
+		if (results != NULL)
+			results[asked[i].value] = result;
+	}
+}
+
 void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries, size_t count, double time_limit_s,
                         const struct symbol_result **results)
 {
@@ -575,18 +626,8 @@ void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries
 	for (size_t image = 0; image < s->images.count && wants_chains(s); from = ends[image++]) // leaves time to make chains of what was read
 		prepare(s, s->images.data[image], &sorted[from], ends[image] - from, deadline_s > 0 ? deadline_s - time_limit_s / 4 : 0);
 	from = 0;
-	for (size_t image = 0; image < s->images.count; from = ends[image++]) {
-		hash_map_reserve(&s->images.data[image]->by_addr, ends[image] - from);
-		const struct symbol_result *result = NULL;
-		for (size_t i = from; i < ends[image]; i++) {
-			if (time_limit_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
-				s->symbols_only = now_s() > deadline_s;
-			if (i == from || sorted[i].key != sorted[i - 1].key)
-				result = symbolizer_lookup(s, (uint32_t)image, sorted[i].key);
-			if (results != NULL)
-				results[sorted[i].value] = result;
-		}
-	}
+	for (size_t image = 0; image < s->images.count; from = ends[image++])
+		resolve_image(s, (uint32_t)image, &sorted[from], ends[image] - from, deadline_s, results);
 	s->symbols_only = before;
 	free(sorted);
 	free(ends);

@@ -109,7 +109,7 @@ const char *symbolizer_key(struct symbolizer *symbolizer, const char *linkage_na
 // Which of a result's functions a call meant: 0 the one shown, i > 0 aliases[i - 1], -1 none of them (a tail call was between) or unknown.
 int symbol_alias_find(struct symbolizer *symbolizer, const struct symbol_result *result, const struct symbol_alias *callee);
 // Many at once, sorted inside so that each compile unit is read once; afterwards lookups answer from memory. `results`: of each query, what
-// symbolizer_lookup says of it; NULL: not wanted.
+// symbolizer_lookup says of it; NULL: not wanted. Where they are, lookups of what debug information tells nothing of search for its symbol again.
 struct symbol_query { uint32_t image; uint64_t image_addr; };
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s,
                         const struct symbol_result **results);

@@ -74,6 +74,7 @@ struct cfi_row {
 	struct cfi_reg cfa; // CFI_UNSPECIFIED, CFI_VAL_EXPR, or CFI_REGISTER with `cfa_offset`
 	int64_t cfa_offset;
 	struct cfi_reg regs[UNWIND_REGISTERS];
+	uint64_t changed; // bits of registers whose rules may be others than in the row before
 };
 static inline struct bytes cfi_expr_bytes(const struct cfi_section *section, const struct cfi_reg *reg)
 {

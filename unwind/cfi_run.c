@@ -33,8 +33,10 @@ struct machine {
 static void set(struct machine *m, uint64_t reg, enum cfi_reg_kind kind, int64_t value)
 {
 	reg = unwind_register(m->section->machine, reg);
-	if (reg < UNWIND_REGISTERS) // others (vector registers) are not kept
-		m->row.regs[reg] = (struct cfi_reg){ .kind = (uint8_t)kind, .value = value };
+	if (reg >= UNWIND_REGISTERS) // others (vector registers) are not kept
+		return;
+	m->row.regs[reg] = (struct cfi_reg){ .kind = (uint8_t)kind, .value = value };
+	m->row.changed |= (uint64_t)1 << reg;
 }
 
 static void set_expression(struct machine *m, struct cfi_reg *reg, enum cfi_reg_kind kind, struct bytes *in)
@@ -52,8 +54,10 @@ static bool restore(struct machine *m, uint64_t reg)
 	if (m->initial == NULL)
 		return false; // inside the CIE there is nothing to restore
 	reg = unwind_register(m->section->machine, reg);
-	if (reg < UNWIND_REGISTERS)
+	if (reg < UNWIND_REGISTERS) {
 		m->row.regs[reg] = m->initial->regs[reg];
+		m->row.changed |= (uint64_t)1 << reg;
+	}
 	return true;
 }
 
@@ -64,6 +68,7 @@ static bool advance(struct machine *m, uint64_t to)
 	if (to > m->at && m->at < m->fde->end) {
 		uint64_t end = to < m->fde->end ? to : m->fde->end;
 		m->stopped = !m->emit(m->context, m->at, end, &m->row);
+		m->row.changed = 0;
 	}
 	m->at = to;
 	return !m->stopped;
@@ -82,6 +87,7 @@ static bool recall(struct machine *m)
 	if (m->depth == 0)
 		return false;
 	m->row = m->remembered[--m->depth];
+	m->row.changed = UINT64_MAX;
 	return true;
 }
 
@@ -160,6 +166,8 @@ static bool step_register(struct machine *m, uint8_t op, struct bytes *in)
 	uint64_t reg = bytes_uleb(in), place = unwind_register(m->section->machine, reg);
 	struct cfi_reg ignored;
 	struct cfi_reg *to = place < UNWIND_REGISTERS ? &m->row.regs[place] : &ignored;
+
+	m->row.changed |= place < UNWIND_REGISTERS ? (uint64_t)1 << place : 0;
 
 	switch (op) {
 	case CFA_OFFSET_EXTENDED:

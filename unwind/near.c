@@ -2,26 +2,19 @@
 
 #include <string.h>
 
-#include "base/mem.h"
-
 // Steps of an address space before it is worth entries. Giving all numbers anew costs as much, with what has to be learned again, as some 8,000 steps
 // without one; where it does not help, as more mappings are in use than there are numbers, it is tried ever more seldom.
 enum { STEPS_BEFORE = 64, LEAST_PATIENCE = 1 << 13, MOST_PATIENCE = 1 << 20, PROBES = 4 };
 
-void near_init(struct near *near)
+void near_init(struct near *near, struct near_set *sets)
 {
 	near->patience = LEAST_PATIENCE;
-	near->sets = mem_pages(NEAR_SETS * sizeof(*near->sets));
-}
-
-void near_release(struct near *near)
-{
-	mem_pages_free(near->sets, NEAR_SETS * sizeof(*near->sets));
+	near->sets = sets;
 }
 
 void near_forget(struct near *near)
 {
-	memset(near->sets, 0, NEAR_SETS * sizeof(*near->sets));
+	memset(near->sets, 0, NEAR_BYTES);
 	memset(near->places, 0, sizeof(near->places));
 	memset(near->spaces, 0, sizeof(near->spaces));
 	near->refused = 0;

@@ -59,8 +59,8 @@ struct near {
 	uint64_t slow, walked_before; // steps that the other table served since they were last, and frames walked until then
 };
 
-void near_init(struct near *near);
-void near_release(struct near *near);
+#define NEAR_BYTES (NEAR_SETS * sizeof(struct near_set))
+void near_init(struct near *near, struct near_set *sets); // NEAR_SETS of them, zeroed; they stay the caller's
 void near_forget(struct near *near);
 // Before stacks are walked by the places that their address spaces have; `walked`: frames so far. Gives the numbers anew if it is time for that.
 void near_prepare_anew(struct near *near, uint64_t walked);

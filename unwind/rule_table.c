@@ -176,12 +176,14 @@ struct compiling {
 	const struct unwind_arch *arch;
 	const struct cfi_fde *fde;
 	uint64_t base;
-	size_t first;
-	uint64_t end; // up to where there are rows: what follows found no room
+	size_t first, most;   // rows: where this FDE's begin, and how many there may be in all
+	uint64_t watched;     // bits of ra and sp
+	uint64_t end;         // up to where there are rows: what follows found no room
 	struct unwind_counters *counters;
-	// Of the row before: its rule, and what that depends on beside the CFA and the caller's fp.
+	// Of the row before: its rule, what that depends on beside the CFA and the caller's fp, and whether it is of the usual form.
 	struct unwind_rule rule;
 	struct cfi_reg ra, sp;
+	bool is_usual;
 };
 
 static bool is_same_reg(const struct cfi_reg *a, const struct cfi_reg *b)
@@ -194,6 +196,13 @@ static void remember_row(struct compiling *c, const struct cfi_row *row, struct 
 	c->rule = rule;
 	c->ra = row->regs[c->arch->dwarf_ra];
 	c->sp = row->regs[c->arch->dwarf_sp];
+	const unsigned base = rule.kind & RULE_BASE_MASK;
+	c->is_usual = (base == RULE_SP || base == RULE_FP) && (rule.kind & (RULE_FP_AT_BASE | RULE_RA_AT_BASE)) == 0;
+}
+
+static bool is_within(int64_t value, int64_t least, uint64_t count)
+{
+	return (uint64_t)value - (uint64_t)least < count;
 }
 
 // Most rows differ from the one before by a push: in where the CFA counts from, and in the place of fp or of a register that no rule follows. false: this
@@ -201,14 +210,15 @@ static void remember_row(struct compiling *c, const struct cfi_row *row, struct 
 static bool follow_row(struct compiling *c, const struct cfi_row *row)
 {
 	const struct cfi_reg *fp = &row->regs[c->arch->dwarf_fp];
-	unsigned base = c->rule.kind & RULE_BASE_MASK, flags = c->rule.kind & (RULE_RA_SAVED | RULE_SIGNAL);
-	bool is_fp_saved = fp->kind == CFI_OFFSET && fp->value >= INT16_MIN && fp->value <= INT16_MAX;
+	unsigned flags = c->rule.kind & (RULE_RA_SAVED | RULE_SIGNAL);
+	bool is_fp_saved = fp->kind == CFI_OFFSET && is_within(fp->value, INT16_MIN, 1 << 16);
 	bool is_at_fp = row->cfa.value == c->arch->dwarf_fp;
 
-	if ((base != RULE_SP && base != RULE_FP) || (c->rule.kind & (RULE_FP_AT_BASE | RULE_RA_AT_BASE)) != 0 || row->cfa.kind != CFI_REGISTER ||
-	    (!is_at_fp && row->cfa.value != c->arch->dwarf_sp) || row->cfa_offset < -RULE_CFA_LIMIT || row->cfa_offset >= RULE_CFA_LIMIT)
+	if (!c->is_usual || row->cfa.kind != CFI_REGISTER || (!is_at_fp && row->cfa.value != c->arch->dwarf_sp) ||
+	    !is_within(row->cfa_offset, -RULE_CFA_LIMIT, 2 * (uint64_t)RULE_CFA_LIMIT))
 		return false;
-	if (!is_same_reg(&row->regs[c->arch->dwarf_ra], &c->ra) || !is_same_reg(&row->regs[c->arch->dwarf_sp], &c->sp))
+	if ((row->changed & c->watched) != 0 &&
+	    (!is_same_reg(&row->regs[c->arch->dwarf_ra], &c->ra) || !is_same_reg(&row->regs[c->arch->dwarf_sp], &c->sp)))
 		return false;
 	if (!is_fp_saved && fp->kind != CFI_UNSPECIFIED && fp->kind != CFI_SAME && fp->kind != CFI_UNDEFINED)
 		return false;
@@ -231,15 +241,14 @@ static bool append_row(void *context, uint64_t start, uint64_t end, const struct
 	struct unwind_rule rule = next_rule(c, row);
 	size_t count = c->table->rows.count;
 
-	// Every row takes an instruction of its own. More rows than the section has bytes means FDEs that overlap on purpose.
-	if (count >= bytes_left(&c->table->section.data) || count >= UINT32_MAX - 2)
+	if (count >= c->most)
 		return false;
 	c->end = end;
 	if (count > c->first && memcmp(&c->table->rows.data[count - 1].rule, &rule, sizeof(rule)) == 0)
 		return true;
 	vec_push(&c->table->rows, (struct rule_row){ .start = (uint32_t)(start - c->base), .rule = rule });
-	c->counters->rows_compiled++;
-	c->counters->slow_rows += (rule.kind & RULE_BASE_MASK) == RULE_SLOW;
+	if ((rule.kind & RULE_BASE_MASK) == RULE_SLOW)
+		c->counters->slow_rows++;
 	return true;
 }
 
@@ -268,8 +277,12 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 	struct fde_ref ref = rule_table_ref(table, i);
 	uint64_t end = image->base + ref.start, bad_from;
 	const struct unwind_rule unreadable = { .kind = RULE_UNREADABLE };
+	// Every row takes an instruction of its own. More rows than the section has bytes means FDEs that overlap on purpose.
+	const size_t most = bytes_left(&table->section.data);
 	struct compiling context = {
-		.table = table, .arch = image->arch, .fde = &fde, .base = image->base, .first = table->rows.count, .counters = counters,
+		.table = table, .arch = image->arch, .fde = &fde, .base = image->base, .first = table->rows.count,
+		.most = most < UINT32_MAX - 2 ? most : UINT32_MAX - 2, .counters = counters,
+		.watched = (uint64_t)1 << image->arch->dwarf_ra | (uint64_t)1 << image->arch->dwarf_sp,
 	};
 
 	bool good = rule_index_fde(table, ref.offset, &fde);
@@ -280,6 +293,7 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 		if (know_initial(table, image->arch, &fde.cie)) {
 			remember_row(&context, &table->initial, table->initial_rule);
 			(void)cfi_run_from(&table->section, &fde, &table->initial, append_row, &context, &bad_from);
+			counters->rows_compiled += table->rows.count - context.first;
 		}
 		end = fde.end;
 		if (end < fde.start || end - image->base > UINT32_MAX)

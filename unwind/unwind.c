@@ -56,24 +56,40 @@ bool unwind_regs_for(uint16_t machine, struct unwind_regs *out)
 	return true;
 }
 
-struct unwinder *unwinder_new(void)
+#define CACHE_BYTES (CACHE_SETS * sizeof(struct cache_set))
+
+static struct unwinder *new_unwinder(void *tables, bool in_heap)
 {
 	struct unwinder *unwinder = NEW(struct unwinder);
 	struct timespec now;
 
-	unwinder->cache = mem_pages(CACHE_SETS * sizeof(*unwinder->cache));
-	near_init(&unwinder->near);
+	unwinder->tables = tables;
+	unwinder->in_heap = in_heap;
+	unwinder->cache = tables;
+	near_init(&unwinder->near, (void *)((uint8_t *)tables + CACHE_BYTES));
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	unwinder->born_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	return unwinder;
+}
+
+struct unwinder *unwinder_new(void)
+{
+	return new_unwinder(mem_pages(CACHE_BYTES + NEAR_BYTES), false);
+}
+
+struct unwinder *unwinder_new_in_heap(void)
+{
+	return new_unwinder(mem_zero_aligned(_Alignof(struct cache_set), CACHE_BYTES + NEAR_BYTES), true);
 }
 
 void unwinder_free(struct unwinder *unwinder)
 {
 	if (unwinder == NULL)
 		return;
-	near_release(&unwinder->near);
-	mem_pages_free(unwinder->cache, CACHE_SETS * sizeof(*unwinder->cache));
+	if (unwinder->in_heap)
+		free(unwinder->tables);
+	else
+		mem_pages_free(unwinder->tables, CACHE_BYTES + NEAR_BYTES);
 	free(unwinder);
 }
 

@@ -123,6 +123,7 @@ struct unwind_stack {
 
 struct unwinder; // one per thread: the rule cache
 struct unwinder *unwinder_new(void);
+struct unwinder *unwinder_new_in_heap(void); // its tables lie where mem_expect_much has put what comes from malloc
 void unwinder_free(struct unwinder *unwinder);
 // Never fails, never allocates on the hot path (only when an FDE is compiled): what could not be done is in out->end.
 void unwind_stack(struct unwinder *unwinder, const struct unwind_input *input, struct unwind_stack *out);

@@ -38,6 +38,8 @@ struct register_places {
 };
 
 struct unwinder {
+	void *tables;                   // `cache` and what `near` has
+	bool in_heap;                   // they are malloc's
 	struct cache_set *cache;
 	struct known_map active[LANES]; // the last one with an image, of each stack that is walked at a time
 	struct known_map missing;       // the last answer without

@@ -36,6 +36,14 @@ void *mem_zero(size_t count, size_t size)
 	return p;
 }
 
+void *mem_zero_aligned(size_t alignment, size_t bytes)
+{
+	void *p = NULL;
+	if (posix_memalign(&p, alignment, bytes) != 0)
+		out_of_memory();
+	return memset(p, 0, bytes);
+}
+
 void *mem_resize(void *old, size_t count, size_t size)
 {
 	size_t bytes;
@@ -45,6 +53,14 @@ void *mem_resize(void *old, size_t count, size_t size)
 	if (p == NULL)
 		out_of_memory();
 	return p;
+}
+
+void *mem_grow(void *old, size_t *capacity, size_t need, size_t size)
+{
+	enum { LITTLE_BYTES = 1 << 20 };
+	size_t more = *capacity < LITTLE_BYTES / size ? *capacity : *capacity / 2, larger = *capacity + more + 8;
+	*capacity = larger > need ? larger : need;
+	return mem_resize(old, *capacity, size);
 }
 
 // The heap grows once by all of it, of which nothing is touched but what is asked for, and keeps what is freed. When it is used up, large blocks are
@@ -90,6 +106,15 @@ void *mem_pages(size_t bytes)
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (p == MAP_FAILED)
 		out_of_memory();
+	return p;
+}
+
+void *mem_sparse(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		out_of_memory();
+	(void)madvise(p, bytes, MADV_NOHUGEPAGE); // refused where there are none
 	return p;
 }
 

@@ -10,7 +10,7 @@
 
 #define VEC(type) struct { type *data; size_t count, capacity; }
 
-// Makes room for `extra` more elements; the capacity grows by half at least.
+// Makes room for `extra` more elements; the capacity doubles as long as that is little, then grows by half.
 #define vec_reserve(v, extra) \
 	((v)->data = vec_grown((v)->data, &(v)->capacity, (v)->count + (extra), sizeof(*(v)->data)))
 // Appends a value.
@@ -22,11 +22,7 @@
 
 static inline void *vec_grown(void *data, size_t *capacity, size_t need, size_t size)
 {
-	if (need <= *capacity)
-		return data;
-	size_t larger = *capacity + *capacity / 2 + 8;
-	*capacity = larger > need ? larger : need;
-	return mem_resize(data, *capacity, size);
+	return __builtin_expect(need <= *capacity, 1) ? data : mem_grow(data, capacity, need, size);
 }
 
 #endif

@@ -245,12 +245,12 @@ static void load_caveats(struct loader *loader)
 		loader_caveat(loader, "damaged file: %s", loader->damages.all.data[i].text);
 	if (loader->has_samples && !loader->has_chains)
 		loader_caveat(loader, "recorded without call chains: totals are selfs");
-	if (loader->images.assumed_vdso && (loader->raw.workers != NULL || reader_features(loader->reader)->names == NULL))
+	if (loader->images.assumed_vdso && (loader->has_unwound || reader_features(loader->reader)->names == NULL))
 		loader_caveat(loader, "no build ID of the vdso was recorded: the running kernel's, of the same release, is taken for it");
-	if (loader->raw.workers != NULL && loader->images.not_found > 0)
+	if (loader->has_unwound && loader->images.not_found > 0)
 		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them",
 		              (unsigned long long)loader->images.not_found);
-	if (loader->raw.workers != NULL && loader->images.wrong > 0)
+	if (loader->has_unwound && loader->images.wrong > 0)
 		loader_caveat(loader, "%llu binaries on this host are not the ones that ran (build ID or machine differ): stacks end there",
 		              (unsigned long long)loader->images.wrong);
 }

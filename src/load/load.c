@@ -434,11 +434,25 @@ static void finish(struct loader *loader)
 	load_meta(loader);
 }
 
+// What records were replayed with: what names are looked up with takes its memory over, which is dear when it is fresh.
+static void release_replay(struct loader *loader)
+{
+	loader->has_unwound = loader->raw.workers != NULL;
+	raw_release(loader);
+	queue_release(&loader->queue);
+	for (size_t i = 0; i < RECENT_STACKS; i++) {
+		vec_release(&loader->recent[i].frames);
+		vec_release(&loader->recent[i].nodes);
+	}
+	free(loader->frame_cache);
+	free(loader->chain.frames);
+	loader->frame_cache = NULL;
+	loader->chain = (struct chain){ 0 };
+}
+
 static void release(struct loader *loader)
 {
-	raw_release(loader);
 	seen_release(&loader->seen);
-	queue_release(&loader->queue);
 	account_release(&loader->account);
 	images_release(&loader->images);
 	archives_release(&loader->archives);
@@ -452,13 +466,7 @@ static void release(struct loader *loader)
 	vec_release(&loader->dso_of);
 	vec_release(&loader->by_return);
 	hash_map_release(&loader->build_ids);
-	free(loader->frame_cache);
-	for (size_t i = 0; i < RECENT_STACKS; i++) {
-		vec_release(&loader->recent[i].frames);
-		vec_release(&loader->recent[i].nodes);
-	}
 	libunwind_free(loader->libunwind);
-	free(loader->chain.frames);
 	free(loader);
 }
 
@@ -484,7 +492,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->queue.keeps_whole = options->sink != NULL;
 	loader->spaces = spaces_new();
 	loader->kernel_dso = loader->gap_dso = PROFILE_NONE;
-	loader->chain.frames = mem_zero(CHAIN_MOST, sizeof(*loader->chain.frames));
+	loader->chain.frames = mem_alloc(CHAIN_MOST * sizeof(*loader->chain.frames));
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
 	loader->light_forgotten = 1;
 	seen_init(&loader->seen);
@@ -493,6 +501,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->archives.symfs = where.symfs;
 	bool wants_peer = options->libunwind || options->compare != NULL;
 	bool good = (!wants_peer || libunwind_new(&loader->libunwind, err)) && replay(loader, err);
+	release_replay(loader);
 	if (good)
 		finish(loader);
 	if (good)

@@ -76,6 +76,7 @@ struct loader {
 	uint32_t gap_dso;           // of PROFILE_GAP_NAME; PROFILE_NONE: not yet
 	uint32_t kernel_dso;        // made for kernel addresses in no mapping; PROFILE_NONE: not yet
 	bool has_chains, has_samples, has_foreign_chains;
+	bool has_unwound;           // raw stacks
 };
 
 // Profile's event of the reader's, made at first sight; PROFILE_NONE: side-band, unless `for_sample`.

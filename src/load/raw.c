@@ -18,6 +18,7 @@ enum {
 	JOBS_A_THREAD = 32,
 	JOBS_A_TURN = 32, // twice what is unwound at a time: short stacks make room for the next
 	WORKERS_MOST = 64,
+	ROOM_BYTES = JOBS_A_TURN * UNWIND_MAX_FRAMES * sizeof(struct frame), // touched as far as stacks go
 };
 
 struct raw_worker {
@@ -159,7 +160,7 @@ static void unwind_jobs(struct raw_worker *worker, struct raw_job *jobs, size_t 
 	struct raw_job *wanted[JOBS_A_TURN];
 	size_t n = 0;
 	if (worker->room == NULL)
-		worker->room = mem_alloc(JOBS_A_TURN * UNWIND_MAX_FRAMES * sizeof(struct frame));
+		worker->room = mem_sparse(ROOM_BYTES);
 	for (size_t i = 0; i < count; i++) {
 		if (jobs[i].queued == NULL)
 			continue;
@@ -256,7 +257,7 @@ static void start_workers(struct loader *loader)
 	loader->raw.worker_count = count;
 	for (unsigned i = 0; i < count; i++) {
 		loader->raw.workers[i].loader = loader;
-		loader->raw.workers[i].unwinder = unwinder_new();
+		loader->raw.workers[i].unwinder = unwinder_new_in_heap();
 		loader->raw.workers[i].libunwind = i == 0 ? loader->libunwind : NULL;
 	}
 }
@@ -376,7 +377,7 @@ void raw_release(struct loader *loader)
 		hash_map_release(&worker->jit_ids);
 		vec_release(&worker->image_tried);
 		vec_release(&worker->frames);
-		free(worker->room);
+		mem_pages_free(worker->room, ROOM_BYTES);
 	}
 	free(raw->workers);
 	*raw = (struct raw){ 0 };

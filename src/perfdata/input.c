@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "elf/guard.h"
 
-enum { CHUNK_BYTES = 1 << 18, PIECE_BYTES = 1 << 16 };
+enum { CHUNK_BYTES = 1 << 18, PIECE_BYTES = 1 << 16, HEADER_BYTES = 1 << 12 };
 #define MAPPED_BYTES_MOST (4ull << 30) // page tables take a 512th of it
 
 uint8_t *input_buffer_new(void)
@@ -127,8 +127,10 @@ bool input_seek(struct input *input, uint64_t offset, uint64_t limit, struct err
 
 static bool read_chunk(struct input *input, struct err *err)
 {
+	// The header tells where to go on, and whether by mapping the file.
+	size_t most = input->offset == 0 && input->end == 0 ? HEADER_BYTES : CHUNK_BYTES;
 	for (;;) {
-		ssize_t n = read(input->fd, input->buffer + input->end, CHUNK_BYTES);
+		ssize_t n = read(input->fd, input->buffer + input->end, most);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

@@ -497,9 +497,9 @@ static bool next_sample(struct reader *reader, struct record *record, size_t *ev
 	input->begin += skip;
 	input->offset += skip;
 	input_passed(input);
-	if (header.size > LARGE_BYTES) // the one after the next: of its size as a rule
-		for (size_t i = 0; i < 4; i++)
-			__builtin_prefetch(at + 2 * header.size + 64 * i);
+	if (header.size > LARGE_BYTES) // the end of the next one and the beginning of the one after that: of its size as a rule
+		for (size_t i = 0; i < 5; i++)
+			__builtin_prefetch(at + 2 * header.size - 64 + 64 * i);
 	reader->skip_input = header.size;
 	reader->offset = input->offset;
 	*event = found;

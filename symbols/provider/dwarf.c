@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "symbols/debug_file.h"
 #include "symbols/dwarf.h"
+#include "symbols/elf_symbols.h"
 #include "symbols/module.h"
 #include "symbols/section_cache.h"
 #include "symbols/split_file.h"
@@ -83,12 +84,14 @@ static bool expand(struct symbol_module *module, void *state, uint64_t vaddr, st
 
 static void prepare(struct symbol_module *module, void *state, const uint64_t *addrs, size_t count, unsigned jobs, double deadline_s)
 {
-	(void)module;
 	const struct source *source = state;
 	uint64_t *vaddrs = mem_resize(NULL, count, sizeof(*vaddrs));
+	size_t wanted = 0;
+	// The linker's stubs are in no unit, and every unit would have to be looked at to find that.
 	for (size_t i = 0; i < count; i++)
-		vaddrs[i] = addrs[i] - source->bias;
-	dwarf_prepare(source->dwarf, vaddrs, count, jobs, deadline_s);
+		if (!plt_has(module->image, addrs[i]))
+			vaddrs[wanted++] = addrs[i] - source->bias;
+	dwarf_prepare(source->dwarf, vaddrs, wanted, jobs, deadline_s);
 	free(vaddrs);
 }
 

@@ -175,7 +175,7 @@ static bool open_kallsyms(struct symbol_module *module, void **state)
 	return true;
 }
 
-static bool lookup_in(const struct symbol_table *table, uint64_t addr, struct symbol_hit *out)
+static bool lookup_in(struct symbol_table *table, uint64_t addr, struct symbol_hit *out)
 {
 	const struct table_symbol *found = symbol_table_find(table, addr);
 	if (found == NULL)

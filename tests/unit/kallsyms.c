@@ -28,7 +28,7 @@ static const char text[] =
 	"ffffffff81000080 t out_of_order\n"
 	"ffffffffa0002000 T last_one";
 
-static void check(const struct symbol_table *table, uint64_t addr, const char *name, const char *module)
+static void check(struct symbol_table *table, uint64_t addr, const char *name, const char *module)
 {
 	const struct table_symbol *found = symbol_table_find(table, addr);
 	if (name == NULL) {
@@ -57,7 +57,7 @@ static const struct symbol_result *through_file(const char *content, struct symb
 	return result;
 }
 
-static const char *name_of(const struct symbol_table *table, uint64_t addr, char *out, size_t size)
+static const char *name_of(struct symbol_table *table, uint64_t addr, char *out, size_t size)
 {
 	const struct table_symbol *found = symbol_table_find(table, addr);
 	size_t length = 0;

@@ -217,7 +217,7 @@ static void many_at_once(void)
 {
 	struct image *image;
 	image_open_path(&image, scratch_path("full"), NULL);
-	struct symbol_query queries[600];
+	struct symbol_query queries[600] = { 0 };
 	const struct symbol_result *results[600];
 	for (int round = 0; round < 2; round++) {
 		struct symbolizer *s = symbolizer_new(&options);
@@ -266,7 +266,7 @@ static bool same_result(const struct symbol_result *a, const struct symbol_resul
 	return same;
 }
 
-// Units enough for several threads: whatever their number, the same is said of every address, asked for all at once or one by one.
+// Units enough for several threads, more than half a MiB of them: whatever their number, the same is said of every address, asked for all at once or one by one.
 static void threads(void)
 {
 	char command[512] = "gcc -O1 -g -o many.so -shared -fPIC -Wl,--build-id";
@@ -274,7 +274,7 @@ static void threads(void)
 		char name[16];
 		snprintf(name, sizeof(name), "many%d.c", unit);
 		FILE *f = fopen(scratch_path("%s", name), "w");
-		for (int i = 0; i < 200; i++)
+		for (int i = 0; i < 500; i++)
 			fprintf(f, "struct s%d { int a; struct s%d *next; }; static inline __attribute__((always_inline)) int in%d(struct s%d *p, int x) { p->a += x; "
 			        "return p->next->a > x; }\nint fn%d_%d(struct s%d *p, int x) {\n for (int i = 0; i < x; i++) p->a ^= in%d(p, i);\n return in%d(p, x) + x; }\n",
 			        i, i, i, i, unit, i, i, i, i);
@@ -286,7 +286,9 @@ static void threads(void)
 		skip("no gcc", "threads");
 		return;
 	}
-	const struct image_section *text = image_find_section(image, ".text");
+	const struct image_section *text = image_find_section(image, ".text"), *info = image_find_section(image, ".debug_info");
+	if (!ok(text != NULL && info != NULL && info->size >= 1 << 19, "enough for two threads"))
+		return;
 	struct symbolizer *by_jobs[3];
 	uint32_t ids[3];
 	VEC(struct symbol_query) queries = { 0 };

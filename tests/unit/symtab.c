@@ -7,7 +7,7 @@ static void add(struct symbol_table *table, uint64_t start, uint64_t end, uint32
 	vec_push(&table->symbols, (struct table_symbol){ .start = start, .end = end, .name = name, .flags = (uint8_t)flags });
 }
 
-static const char *table_name(const struct symbol_table *table, uint64_t addr)
+static const char *table_name(struct symbol_table *table, uint64_t addr)
 {
 	static char text[64];
 	const struct table_symbol *found = symbol_table_find(table, addr);
@@ -39,6 +39,34 @@ static void nesting(void)
 	is_str(table_name(&table, 0x200), "??", "a sized symbol ends at its size");
 	is_str(table_name(&table, 0x3ff), "unsized", "an unsized one at the next");
 	is_str(table_name(&table, 0x410), "??", "behind the last");
+	symbol_table_release(&table);
+}
+
+// Functions that differ in their names alone: the one to show is chosen when it is asked for, the others are its aliases, in the order of the file but for the
+// one that gave way.
+static void ties(void)
+{
+	static const char names[] = "\0_a\0longer\0ab\0_longest\0b\0c";
+	enum { A = 1, LONGER = 4, AB = 11, LONGEST = 14, B = 23, C = 25, KIND = TABLE_FUNCTION | TABLE_SIZED };
+	struct symbol_table table = { .keeps_aliases = true };
+	table.names[0] = bytes_of(names, sizeof(names));
+	static const uint32_t tied[] = { A, LONGER, AB, LONGEST };
+	static const uint32_t first[] = { A, AB, LONGEST };
+	for (size_t i = 0; i < 4; i++)
+		add(&table, 0x100, 0x110, tied[i], KIND);
+	add(&table, 0x200, 0x210, B, KIND | TABLE_WEAK); // no tie: settled at once
+	add(&table, 0x200, 0x210, C, KIND);
+	add(&table, 0x80, 0x90, B, KIND);
+	symbol_table_finish(&table);
+	for (int round = 0; round < 2; round++) {
+		const struct table_symbol *found = symbol_table_find(&table, 0x10f), *alias;
+		is_str(table_name(&table, 0x10f), "longer", "fewest underscores, then the longest");
+		for (size_t i = 0; i < 3; i++)
+			ok((alias = symbol_table_alias(&table, found, i)) != NULL && alias->name == first[i] && !(alias->flags & TABLE_ALIASED), "alias %zu", i);
+		ok(symbol_table_alias(&table, found, 3) == NULL, "and no more");
+		is_str(table_name(&table, 0x200), "c", "not weak before weak");
+		is_str(table_name(&table, 0x80), "b", "one alone");
+	}
 	symbol_table_release(&table);
 }
 
@@ -198,12 +226,22 @@ static void static_program(void)
 	is_u64(at_vaddr(&l, l.image->entry)->missing, SYMBOL_NO_SYMBOLS, "a stripped static program says so");
 	is_str(name_at(&l, l.image->entry), "??", "… and has no names");
 	look_end(&l);
+	look(&l, scratch_path("s"), &all_options);
+	uint64_t entry = 0;
+	(void)image_vaddr_to_offset(l.image, l.image->entry, &entry);
+	const struct symbol_result *results[3];
+	symbolizer_resolve(l.symbolizer, (struct symbol_query[]){ { l.id, entry + 9 }, { l.id, entry }, { l.id, UINT64_MAX } }, 3, 0, results);
+	ok(results[0] == results[1] && results[0]->missing == SYMBOL_NO_SYMBOLS && results[0]->frames[0].name == NULL, "what is said of all addresses alike is said once");
+	ok(results[2] != results[0] && results[2]->missing == SYMBOL_NOT_COVERED, "but of one that no segment has, another thing");
+	ok(symbolizer_lookup(l.symbolizer, l.id, entry)->missing == SYMBOL_NO_SYMBOLS, "and so it is of one that is asked for again");
+	look_end(&l);
 }
 
 int main(void)
 {
 	scratch_make();
 	nesting();
+	ties();
 	random_ranges(true);
 	random_ranges(false);
 	choices();
