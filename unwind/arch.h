@@ -53,6 +53,9 @@ struct unwind_arch {
 	// The bytes at a return address: do they leave the thread or the program before they return?
 	bool (*is_exit)(const uint8_t *code, size_t size);
 	struct unwind_sigframe sigframe;
+	// Registers in which a landing pad gets the exception (EH_RETURN_DATA_REGNO of gcc, as DWARF numbers them), and how many registers libgcc's unwinder keeps
+	// (DWARF_FRAME_REGISTERS); 0: its functions that throw are not known.
+	uint8_t eh_data[2], eh_columns;
 };
 extern const struct unwind_arch *const unwind_archs[]; // NULL-terminated, generated
 

@@ -84,6 +84,12 @@ static inline struct bytes cfi_expr_bytes(const struct cfi_section *section, con
 	return bytes_sub(&all, reg->length);
 }
 
+// Whether a function that may go on in another frame has the row: unwind/eh_return.h.
+static inline bool cfi_row_is_eh_return(const struct unwind_arch *arch, const struct cfi_row *row)
+{
+	return row->regs[arch->eh_data[0]].kind == CFI_OFFSET && row->regs[arch->eh_data[1]].kind == CFI_OFFSET && arch->eh_columns != 0;
+}
+
 // Called once for each stretch [start, end) of the FDE over which one row holds, in ascending order; false: enough.
 typedef bool cfi_row_fn(void *context, uint64_t start, uint64_t end, const struct cfi_row *row);
 // Runs the CIE's instructions: the row that its FDEs begin with. false when they are malformed.

@@ -119,7 +119,7 @@ struct unwind_rule rule_from_row(const struct cfi_section *section, const struct
 	bool at_base;
 	int16_t off;
 
-	if (cie->ra_register != arch->dwarf_ra)
+	if (cie->ra_register != arch->dwarf_ra || cfi_row_is_eh_return(arch, row))
 		return slow;
 	const struct cfi_reg *ra = &row->regs[arch->dwarf_ra], *fp = &row->regs[arch->dwarf_fp];
 	if (ra->kind == CFI_UNDEFINED)
@@ -177,7 +177,7 @@ struct compiling {
 	const struct cfi_fde *fde;
 	uint64_t base;
 	size_t first, most;   // rows: where this FDE's begin, and how many there may be in all
-	uint64_t watched;     // bits of ra and sp
+	uint64_t watched;     // bits of ra, sp and eh_data
 	uint64_t end;         // up to where there are rows: what follows found no room
 	struct unwind_counters *counters;
 	// Of the row before: its rule, what that depends on beside the CFA and the caller's fp, and whether it is of the usual form.
@@ -217,8 +217,8 @@ static bool follow_row(struct compiling *c, const struct cfi_row *row)
 	if (!c->is_usual || row->cfa.kind != CFI_REGISTER || (!is_at_fp && row->cfa.value != c->arch->dwarf_sp) ||
 	    !is_within(row->cfa_offset, -RULE_CFA_LIMIT, 2 * (uint64_t)RULE_CFA_LIMIT))
 		return false;
-	if ((row->changed & c->watched) != 0 &&
-	    (!is_same_reg(&row->regs[c->arch->dwarf_ra], &c->ra) || !is_same_reg(&row->regs[c->arch->dwarf_sp], &c->sp)))
+	if ((row->changed & c->watched) != 0 && (cfi_row_is_eh_return(c->arch, row) || !is_same_reg(&row->regs[c->arch->dwarf_ra], &c->ra) ||
+						 !is_same_reg(&row->regs[c->arch->dwarf_sp], &c->sp)))
 		return false;
 	if (!is_fp_saved && fp->kind != CFI_UNSPECIFIED && fp->kind != CFI_SAME && fp->kind != CFI_UNDEFINED)
 		return false;
@@ -282,7 +282,8 @@ static bool compile(struct unwind_image *image, struct rule_table *table, size_t
 	struct compiling context = {
 		.table = table, .arch = image->arch, .fde = &fde, .base = image->base, .first = table->rows.count,
 		.most = most < UINT32_MAX - 2 ? most : UINT32_MAX - 2, .counters = counters,
-		.watched = (uint64_t)1 << image->arch->dwarf_ra | (uint64_t)1 << image->arch->dwarf_sp,
+		.watched = (uint64_t)1 << image->arch->dwarf_ra | (uint64_t)1 << image->arch->dwarf_sp |
+			   (uint64_t)1 << image->arch->eh_data[0] | (uint64_t)1 << image->arch->eh_data[1],
 	};
 
 	bool good = rule_index_fde(table, ref.offset, &fde);

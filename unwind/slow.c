@@ -1,7 +1,15 @@
 // Steps by a full row: expressions, values in registers, CFAs in registers that rules do not know. One frame in ten thousand.
+#include "unwind/eh_return.h"
 #include "unwind/walk.h"
 
 enum { MAX_REWALKS = 16 };
+
+// Of a function that throws.
+enum landing {
+	LANDS_NOWHERE,
+	LANDS_IN_HANDLER, // the next frame is the one that handles the exception, behind the call that it made
+	LANDS_THERE,      // the next frame stands at its landing pad
+};
 
 struct full_step {
 	const struct walk *walk;
@@ -140,6 +148,25 @@ static bool full_step(struct full_step *s, const struct cfi_row *row, const stru
 	return true;
 }
 
+// The same, whichever frame the function goes on in. `*landing`: which.
+static bool whole_step(struct full_step *s, struct walk *walk, const struct cfi_row *row, const struct cfi_cie *cie, struct register_set *to, uint64_t *ra,
+                       enum landing *landing)
+{
+	*landing = LANDS_NOWHERE;
+	if (!full_step(s, row, cie, to, ra))
+		return false;
+	if (!cfi_row_is_eh_return(walk->arch, row))
+		return true;
+	const struct cfi_reg *saved = &row->regs[cie->ra_register];
+	const struct eh_frame frame = { .sp = s->sp, .cfa = s->cfa, .ra_slot = s->cfa + (uint64_t)saved->value, .ra_column = cie->ra_register };
+	// It has what it goes on with in registers: the landing pad's address, or the place of it.
+	if (saved->kind == CFI_REGISTER || (row->cfa.kind == CFI_REGISTER && row->cfa.value != walk->arch->dwarf_sp && row->cfa.value != walk->arch->dwarf_fp))
+		*landing = LANDS_THERE;
+	else if (saved->kind == CFI_OFFSET && eh_return_target(walk, &frame, row, to, ra))
+		*landing = LANDS_IN_HANDLER;
+	return true;
+}
+
 static void leaf_registers(struct walk *walk)
 {
 	uint64_t value;
@@ -163,9 +190,10 @@ static bool rewalk(struct walk *walk, size_t wanted)
 		struct cfi_fde fde;
 		struct register_set to;
 		struct full_step s = { .walk = walk, .from = &walk->registers, .kind = frame->kind };
+		enum landing landing;
 		if (map->image == NULL || map->image->arch != walk->arch ||
 		    !rule_table_row(map->image, lookup - map->bias, &row, &fde, &s.section) ||
-		    !register_get(&walk->registers, walk->arch->dwarf_sp, &s.sp) || !full_step(&s, &row, &fde.cie, &to, &ra) ||
+		    !register_get(&walk->registers, walk->arch->dwarf_sp, &s.sp) || !whole_step(&s, walk, &row, &fde.cie, &to, &ra, &landing) ||
 		    ra != walk->out->frames[i + 1].addr)
 			return false;
 		walk->registers = to;
@@ -224,10 +252,11 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 	    (lookup == at->pc || !rule_table_row(map->image, at->pc - map->bias, &row, &fde, &s.section))) // a trampoline: see walk.c
 		return false;
 	cursor_registers(walk, at, frame);
-	bool good = full_step(&s, &row, &fde.cie, &to, &ra);
+	enum landing landing;
+	bool good = whole_step(&s, walk, &row, &fde.cie, &to, &ra, &landing);
 	if (!good && s.no_register && !walk->has_gap && walk->registers_frame != frame && walk->rewalks++ < MAX_REWALKS && rewalk(walk, frame)) {
 		s.no_register = false;
-		good = full_step(&s, &row, &fde.cie, &to, &ra);
+		good = whole_step(&s, walk, &row, &fde.cie, &to, &ra, &landing);
 	}
 	// Was it kept indeed? Then a call returns there.
 	if (good && row.cfa.kind == CFI_REGISTER && !register_get(&walk->registers, (uint64_t)row.cfa.value, &(uint64_t){ 0 }) &&
@@ -238,6 +267,10 @@ bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct curs
 	*end = s.end;
 	if (!good || !arrive(walk, at, &to, ra, fde.cie.is_signal, end))
 		return false;
+	if (landing == LANDS_IN_HANDLER)
+		at->via = VIA_LANDING;
+	if (landing == LANDS_THERE)
+		at->kind = FRAME_INTERRUPTED; // nothing was called there
 	walk->registers = to;
 	walk->registers_frame = frame + 1;
 	return true;

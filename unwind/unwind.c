@@ -32,7 +32,7 @@ const char *frame_via_name(unsigned via)
 {
 	static const char *const names[VIA_COUNT] = {
 		[VIA_NONE] = "none", [VIA_CFI] = "cfi", [VIA_EXPR] = "expr", [VIA_FP] = "fp", [VIA_LEAF_RULE] = "leaf_rule", [VIA_KERNEL] = "kernel",
-		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches",
+		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches", [VIA_LANDING] = "landing",
 	};
 
 	return via < VIA_COUNT ? names[via] : "unknown";

@@ -50,9 +50,10 @@ enum frame_via {
 	VIA_KERNEL = 5,    // by the kernel, of its own stack
 	VIA_SIGNAL = 6,    // by the registers that the kernel saved for a signal
 	VIA_BRANCHES = 7,  // by the processor's records of calls that have not returned
+	VIA_LANDING = 8,   // by what a function that throws is about to install: the frame that handles the exception
 	VIA_COUNT
 };
-const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches"; "unknown"
+const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing"; "unknown"
 // Without CFI: most often right, but nothing says so.
 static inline bool frame_via_is_guessed(unsigned via)
 {

@@ -152,7 +152,7 @@ static void put_locations(struct writer *w, const struct sample_key *key)
 // For -tagfocus and -tagignore: how frames were found that no CFI led to, and the root.
 static void put_guesses(struct writer *w, const struct sample_key *key)
 {
-	uint8_t found = vias_of_stack(&w->vias, w->profile, key->stack);
+	uint16_t found = vias_of_stack(&w->vias, w->profile, key->stack);
 	for (unsigned via = 0; via < VIA_COUNT; via++)
 		if (frame_via_is_guessed(via) && (found >> via & 1) != 0)
 			put_label_text(w, "guessed", frame_via_name(via));

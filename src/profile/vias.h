@@ -5,10 +5,10 @@
 #include "base/vec.h"
 #include "profile/profile.h"
 
-struct vias { VEC(uint8_t) by_node; }; // of the profile, as far as was asked; {0}: none yet
+struct vias { VEC(uint16_t) by_node; }; // of the profile, as far as was asked; {0}: none yet
 void vias_release(struct vias *vias);
 // The set (1 << enum frame_via) of the ways in which the stack's frames were found; PROFILE_NONE: 0. Amortized, one step a node of the profile.
-uint8_t vias_of_stack(struct vias *vias, const struct profile *profile, uint32_t stack);
+uint16_t vias_of_stack(struct vias *vias, const struct profile *profile, uint32_t stack);
 
 enum { VIAS_GUESSED = 1 << VIA_FP | 1 << VIA_LEAF_RULE }; // those that frame_via_is_guessed() says
 

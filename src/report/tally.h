@@ -61,7 +61,7 @@ struct tally_set {
 struct tally_set_notes { // of the set of the same number
 	uint64_t second_comb;
 	bool is_resolved;        // its innermost place has a name; that does not depend on the keys
-	uint8_t vias;            // 1 << enum frame_via: how its frames were found
+	uint16_t vias;           // 1 << enum frame_via: how its frames were found
 };
 // Between two samples a thread went from one set to another.
 struct tally_move { uint32_t from, to; };

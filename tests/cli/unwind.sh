@@ -494,6 +494,45 @@ sys.exit(len(rows) != 1 or rows[0]["self"]["samples"] != 0 or rows[0]["unresolve
 else
 	skip "no root, no real-time priority, or no gcc" "stacks beyond the kernel's cap"
 fi
+# Exceptions: functions that throw, about to go on in the frame that handles, have its registers where their caller's were.
+if command -v g++ >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+	cat >"$work/throws.cc" <<'C'
+#include <stdexcept>
+#include <time.h>
+volatile int n;
+struct counted { ~counted() { n = n + 1; } };
+__attribute__((noinline)) void throws() { n = n + 1; throw 1; }
+__attribute__((noinline)) void passes() { counted c; throws(); n = n + 1; }
+__attribute__((noinline)) void catches() { try { passes(); } catch (int) { n = n + 1; } }
+int main() { while (clock() < CLOCKS_PER_SEC) catches(); }
+C
+	for how in "-O2" "-O0" "-O2 -static"; do
+		# shellcheck disable=SC2086 # options, word by word
+		g++ $how -o "$work/throws" "$work/throws.cc"
+		rec -F 8000 ./throws
+		"$perfsample" script -F ip,sym,via -i "$work/perf.data" >"$work/stacks" 2>>"$work/err"
+		holds 'e["stacks"]["complete"] > 0.999 * taken' "exceptions, $how: stacks are whole"
+		python3 - "$work/stacks" <<'P'
+import sys
+right = wrong = 0
+for stack in open(sys.argv[1]).read().split("\n\n"):
+    frames = [(line.split()[1].split("(")[0].split("+")[0].split(".")[0], " landing" in line) for line in stack.split("\n") if line.startswith("\t")]
+    at = next((i for i, frame in enumerate(frames) if frame[1]), None)
+    if at is None:
+        continue
+    callers = [frame[0] for frame in frames[at:at + 3]]
+    is_right = callers[:2] == ["catches", "main"] or callers == ["passes", "catches", "main"]
+    right, wrong = right + is_right, wrong + (not is_right)
+    if not is_right:
+        print("#  ", frames)
+print("#   frames that handle: right", right, "wrong", wrong)
+sys.exit(not (right > 0 and wrong == 0))
+P
+		ok $? "and those that go on in the frame that handles, in that one"
+	done
+else
+	skip "no g++, or not x86-64" "exceptions"
+fi
 # libunwind over the same stack copies.
 if "$perfsample" debug unwind "$work/perf.data" 2>&1 | grep -q '^perfsample: libunwind:'; then
 	skip "no libunwind" "libunwind beside ours"

@@ -63,4 +63,5 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.in_frame = in_frame,
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },
+	.eh_data = { 0, 1 }, .eh_columns = 17, // rax, rdx
 };

@@ -1,0 +1,139 @@
+// Functions that throw, about to go on in the frame that handles the exception (unwind/eh_return.h): while its registers are being put where those of their own
+// caller were, when they are, and when sp is moved. As libgcc's _Unwind_Resume leaves its stack at each of these.
+#include "unwind/rule_table.h"
+
+#include <elf.h>
+
+#include "tests/compile.h"
+
+// Functions of 64 bytes: outer calls main, that middle, that thrower. The landing pad has an FDE of its own, as in .text.unlikely, and nothing before it.
+static const char source[] =
+	".text\n.globl _start\n"
+	".balign 64, 0xcc\n_start: .cfi_startproc\n.cfi_undefined rip\ncall outer\nnop\n.cfi_endproc\n"
+	".balign 64, 0xcc\nouter: .cfi_startproc\npush %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset rbp, -16\nmov %rsp, %rbp\n.cfi_def_cfa_register rbp\ncall main\nnop\n"
+	".cfi_endproc\n"
+	".balign 64, 0xcc\nmain: .cfi_startproc\nsub $24, %rsp\n.cfi_def_cfa_offset 32\ncall middle\nnop\n.cfi_endproc\n"
+	".balign 64, 0xcc\nmiddle: .cfi_startproc\nsub $40, %rsp\n.cfi_def_cfa_offset 48\ncall thrower\nnop\n.cfi_endproc\n"
+	".balign 64, 0xcc\nthrower: .cfi_startproc\npush %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset rbp, -16\nmov %rsp, %rbp\n.cfi_def_cfa_register rbp\n"
+	"push %rdx\npush %rax\n.cfi_offset rdx, -24\n.cfi_offset rax, -32\nsub $0x200, %rsp\nnop\nmov 0(%rbp), %rbp\n.cfi_def_cfa rcx, 8\n.cfi_restore rbp\n"
+	"mov %rcx, %rsp\n.cfi_def_cfa rsp, 8\npop %rcx\n.cfi_def_cfa_offset 0\n.cfi_register rip, rcx\njmp *%rcx\n.cfi_endproc\n"
+	".balign 64, 0xcc\nlanding: .cfi_startproc\n.cfi_def_cfa_offset 32\nnop\n.cfi_endproc\n"
+	".balign 64, 0xcc\n";
+
+enum { TO_OUTER = 5, TO_MAIN = 64 + 9, TO_MIDDLE = 128 + 9, TO_THROWER = 192 + 9, BODY = 256 + 13, SWITCHING = 256 + 18, LANDED = 256 + 22, LANDING = 320, SIZE = 384 };
+
+// Words of the stack, from thrower's sp on; of each context the return address's register, the frame pointer's, cfa and ra.
+enum { OWN_RA = 17, OWN_CFA = 19, OWN_GOES_ON, OTHER_FP = 28, OTHER_RA = 38, OTHER_CFA = 40, OTHER_GOES_ON };
+enum { THROWER_FP = 66, THROWER_RA = 67, MIDDLE_SP = 68, MIDDLE_FP = 70, MIDDLE_RA = 73, MAIN_SP = 74, MAIN_RA = 77, OUTER_FP = 78, OUTER_RA = 79, WORDS = 82 };
+enum { SP = 0x7000, NOBODYS_FP = 0x10 };
+#define AT(word) (SP + 8 * (uint64_t)(word))
+
+static struct unwind_map map_code(void *context, uint64_t addr)
+{
+	struct unwind_image *image = context;
+	uint64_t start = image->image->entry;
+
+	if (addr < start || addr >= start + SIZE)
+		return (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+	return (struct unwind_map){ .start = start, .end = start + SIZE, .image = image };
+}
+
+enum { FRAMES = 16, STEPS = 5 };
+
+// A handler was found: both contexts are there, nothing was put anywhere yet.
+static void fill(uint64_t *stack, uint64_t start)
+{
+	memset(stack, 0, WORDS * sizeof(*stack));
+	stack[OWN_RA] = AT(THROWER_RA);
+	stack[OWN_CFA] = AT(MIDDLE_SP);
+	stack[OWN_GOES_ON] = start + TO_THROWER;
+	stack[OTHER_FP] = AT(MIDDLE_FP);
+	stack[OTHER_RA] = AT(MIDDLE_RA);
+	stack[OTHER_CFA] = AT(MAIN_SP);
+	stack[OTHER_GOES_ON] = start + LANDING;
+	stack[THROWER_FP] = NOBODYS_FP; // middle has some use of its own for the register
+	stack[THROWER_RA] = start + TO_THROWER;
+	stack[MIDDLE_FP] = AT(OUTER_FP);
+	stack[MIDDLE_RA] = start + TO_MIDDLE;
+	stack[MAIN_RA] = start + TO_MAIN;
+	stack[OUTER_RA] = start + TO_OUTER;
+}
+
+struct check {
+	const char *what;
+	struct { unsigned word; uint64_t value; bool is_code; } changes[5];
+	uint64_t pc, cx, sp;
+	uint64_t expected[STEPS]; // return addresses; 0: the root
+	uint8_t via, kind;        // of the first
+};
+
+static const struct check checks[] = {
+	{ "a handler is looked for: who called is told by the row", .changes = { { OTHER_GOES_ON, TO_MIDDLE, true }, { MIDDLE_FP, NOBODYS_FP, false } },
+	  .pc = BODY, .sp = SP, .expected = { TO_THROWER, TO_MIDDLE, TO_MAIN }, .via = VIA_EXPR, .kind = FRAME_RETURN },
+	{ "nothing is put anywhere yet", .pc = BODY, .sp = SP, .expected = { TO_THROWER, TO_MIDDLE, TO_MAIN }, .via = VIA_EXPR, .kind = FRAME_RETURN },
+	{ "the frame pointer is", .changes = { { THROWER_FP, AT(OUTER_FP), false } }, .pc = BODY, .sp = SP, .expected = { TO_MIDDLE, TO_MAIN, TO_OUTER },
+	  .via = VIA_LANDING, .kind = FRAME_RETURN },
+	{ "all registers are", .changes = { { THROWER_FP, AT(OUTER_FP), false }, { THROWER_RA, TO_MIDDLE, true } }, .pc = BODY, .sp = SP,
+	  .expected = { TO_MIDDLE, TO_MAIN, TO_OUTER }, .via = VIA_LANDING, .kind = FRAME_RETURN },
+	{ "the landing pad's address is where sp will be",
+	  .changes = { { THROWER_FP, AT(OUTER_FP), false }, { THROWER_RA, TO_MIDDLE, true }, { MIDDLE_RA, LANDING, true } }, .pc = BODY, .sp = SP,
+	  .expected = { TO_MIDDLE, TO_MAIN, TO_OUTER }, .via = VIA_LANDING, .kind = FRAME_RETURN },
+	{ "no context of its caller's is on the stack: the row is believed",
+	  .changes = { { THROWER_FP, AT(OUTER_FP), false }, { THROWER_RA, TO_MIDDLE, true }, { OWN_CFA, 0, false } }, .pc = BODY, .sp = SP,
+	  .expected = { TO_MIDDLE }, .via = VIA_EXPR, .kind = FRAME_RETURN },
+	{ "another context's return address is not the one that was put", .changes = { { THROWER_RA, TO_MIDDLE, true }, { MIDDLE_RA, TO_OUTER, true } },
+	  .pc = BODY, .sp = SP, .expected = { TO_MIDDLE }, .via = VIA_EXPR, .kind = FRAME_RETURN },
+	{ "sp is about to be moved: the landing pad, which nothing called", .changes = { { MIDDLE_RA, LANDING, true } }, .pc = SWITCHING, .cx = AT(MIDDLE_RA), .sp = SP,
+	  .expected = { LANDING, TO_MAIN, TO_OUTER }, .via = VIA_EXPR, .kind = FRAME_INTERRUPTED },
+	{ "the jump to it", .pc = LANDED, .cx = LANDING, .sp = AT(MAIN_SP), .expected = { LANDING, TO_MAIN, TO_OUTER }, .via = VIA_EXPR, .kind = FRAME_INTERRUPTED },
+};
+
+static void test(struct unwind_image *image, const struct check *check)
+{
+	uint64_t stack[WORDS], start = image->image->entry, cx = check->cx == LANDING ? start + LANDING : check->cx;
+	uint64_t fp = check->pc == BODY ? AT(THROWER_FP) : AT(OUTER_FP), regs[4] = { cx, fp, check->sp, start + check->pc };
+	struct frame frames[FRAMES] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = FRAMES };
+	struct unwinder *unwinder = unwinder_new();
+	size_t skipped = (size_t)(check->sp - SP) / 8, count = 0, right = 0;
+
+	fill(stack, start);
+	for (size_t i = 0; i < sizeof(check->changes) / sizeof(check->changes[0]); i++)
+		if (check->changes[i].word != 0)
+			stack[check->changes[i].word] = check->changes[i].value + (check->changes[i].is_code ? start : 0);
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)(stack + skipped),
+		.stack_size = sizeof(stack) - 8 * skipped, .generation = 1, .map = map_code, .map_context = image,
+	};
+	unwind_stack(unwinder, &input, &out);
+	while (count < STEPS && check->expected[count] != 0) {
+		right += frames[count + 1].addr == start + check->expected[count];
+		count++;
+	}
+	bool at_root = count < 3 || check->expected[2] != TO_OUTER || (out.end == UNWIND_ROOT && out.count == 4);
+	ok(right == count && at_root && frames[1].via == check->via && frames[1].kind == check->kind, "%s: %zu of %zu frames right, by %s", check->what, right, count,
+	   frame_via_name(frames[1].via));
+	unwinder_free(unwinder);
+}
+
+int main(void)
+{
+	struct image *image;
+	struct unwind_image *made = NULL;
+
+	scratch_make();
+	scratch_write("throw.s", source);
+	if (!shell("test $(uname -m) = x86_64 && as -o throw.o throw.s 2>err && ld -o throw throw.o 2>>err")) {
+		skip("no assembler for it", "functions that throw");
+		return tap_done();
+	}
+	if (image_open_path(&image, scratch_path("throw"), NULL)) {
+		unwind_image_new(&made, image, false, NULL);
+		image_release(image);
+	}
+	ok(made != NULL, "the program is there");
+	for (size_t i = 0; made != NULL && i < sizeof(checks) / sizeof(checks[0]); i++)
+		test(made, &checks[i]);
+	unwind_image_free(made);
+	return tap_done();
+}
