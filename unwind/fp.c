@@ -299,6 +299,20 @@ static bool is_unlike_frames(const struct walk *walk, const struct cursor *at, c
 	return is_pushed || (leaf->sp ^ at->fp) % STACK_ALIGNMENT != 0; // its pair would end there
 }
 
+// A return address in an image's entry function, found by a guess: the stack of what returns there is the new program's. If that is not above, a call long past has
+// left the address, which is all too good: it ends the stack as complete.
+static bool is_left_by_entry(struct walk *walk, const struct candidate *from)
+{
+	const struct cursor caller = { .pc = from->ra, .lr = from->ra, .sp = from->sp, .fp = from->fp, .kind = FRAME_RETURN };
+	const struct unwind_map *map;
+	uint64_t word;
+
+	if ((from->via == VIA_FP && !walk->arch->fp_gives_sp) || !is_code(walk, from->ra - 1, &map) || !is_code_of(walk, map) || !is_entry(map, from->ra))
+		return false;
+	// Of a stack that is not there as far as that nothing can be told.
+	return stack_word(&walk->view, from->sp + (uint64_t)ENTRY_WORDS * walk->arch->word_bytes, &word) && !is_above_initial_stack(walk, map, &caller);
+}
+
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
 	if (is_outermost(walk, map, at)) {
@@ -306,6 +320,10 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 		return false;
 	}
 	struct candidate leaf = by_leaf_rule(walk, at), frame = by_frame_pointer(walk, at);
+	if (leaf.trust != NO_CALL && is_left_by_entry(walk, &leaf))
+		leaf.trust = NO_CALL;
+	if (frame.trust != NO_CALL && is_left_by_entry(walk, &frame))
+		frame.trust = NO_CALL;
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;
 	if (chosen == &leaf && leaf.trust != HERE && frame.trust != NO_CALL && is_in_frame(walk, map, at))
 		chosen = &frame;

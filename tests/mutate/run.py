@@ -25,6 +25,7 @@ MUTANTS = [
     ("CFI that cannot be run: the other section is asked", "unwind/rule_table.c", "|| rule.kind == RULE_UNREADABLE); i++", "); i++", "rule_table"),
     ("AArch64: a handler's frame pointer tells sp by the kernel's pair", "unwind/walk.c", "at->sp = sp;\n\t\tat->sp_is_exact = true;", "at->sp_is_exact = true;",
      "unwind_foreign"),
+    ("a guess that the entry function called", "unwind/fp.c", "is_entry(map, from->ra))\n\t\treturn false;", "is_entry(map, from->ra) || true)\n\t\treturn false;", "unwind_leaf"),
     ("arm: nothing is guessed", "unwind/fp.c", "if (walk->arch->is_call == NULL)\n\t\treturn NO_CALL;", "if (walk->arch->is_call == NULL)\n\t\treturn UNKNOWN;",
      "unwind_foreign"),
     ("arm: .ARM.exidx is unwind information", "unwind/fp.c", "image->has_exidx) {", "image->has_exidx && false) {", "unwind_foreign"),

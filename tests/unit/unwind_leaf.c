@@ -8,22 +8,23 @@
 
 // Functions of 128 bytes each. The first calls the others, and has return addresses of every kind.
 static const char source[] =
-	".text\n.globl _start\n"
-	".balign 128, 0xcc\n_start: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n"
+	".text\n.globl first, _start\n"
+	".balign 128, 0xcc\nfirst: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n"
 	"call late\nnop\n" // return addresses: 3, 9, 15, 21, 24, 30
 	".balign 128, 0xcc\nleaf: push %rbp\nmov %rsp, %rbp\nnop\npop %rbp\nret\n"
 	".balign 128, 0xcc\njumper: test $1, %cl\njmp *%rcx\n"
 	".balign 128, 0xcc\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
 	".balign 128, 0xcc\nlate: test %rax, %rax\njz 1f\nret\n.fill 16, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nnop\nleave\nret\n"
+	".balign 128, 0xcc\n_start: mov %rsp, %rdi\nand $-16, %rsp\ncall *%rax\nhlt\n" // the entry: 9
 	".balign 128, 0xcc\n";
 
-enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, TO_LATE = 30, LEAF = 128, OTHER = 384, LATE = 512, SIZE = 640 };
+enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, TO_LATE = 30, LEAF = 128, OTHER = 384, LATE = 512, ENTRY = 640, SIZE = 768 };
 enum { JIT = 0x500000, SP = 0x7000 };
 
 static struct unwind_map map_code(void *context, uint64_t addr)
 {
 	struct unwind_image *image = context;
-	uint64_t start = image->image->entry;
+	uint64_t start = image->image->entry - ENTRY;
 
 	if (addr >= JIT && addr < JIT + SIZE)
 		return (struct unwind_map){ .start = JIT, .end = JIT + SIZE, .missing = UNWIND_NO_CFI };
@@ -86,7 +87,7 @@ static const struct check checks[] = {
 
 static uint64_t address(const struct unwind_image *image, uint64_t at)
 {
-	return at > 2 && at < SIZE ? image->image->entry + at : at;
+	return at > 2 && at < SIZE ? image->image->entry - ENTRY + at : at;
 }
 
 static void run(struct unwind_image *image, const struct check *check)
@@ -120,6 +121,23 @@ static void run_interpreted(struct unwind_image *image)
 	size_t count = walk(image, regs, stack, sizeof(stack), frames);
 
 	ok(count >= 3 && frames[1].addr == JIT + 32 && frames[2].addr == address(image, INDIRECT), "an interpreter's frame is no new program's stack");
+}
+
+// What has no frame pointer and a return address into the entry function at sp: below a new program's stack that is its caller; anywhere else it was left by a call.
+static void run_entry(struct unwind_image *image)
+{
+	uint64_t back = address(image, ENTRY + 9), regs[3] = { 1, SP, address(image, OTHER + 8) };
+	uint64_t stack[24] = { back, 0, 1, SP + 160, 0, SP + 168 };
+	struct frame frames[FRAMES] = { 0 };
+	size_t count = walk(image, regs, stack, sizeof(stack), frames);
+	ok(count == 2 && frames[1].addr == back && frames[1].via == VIA_LEAF_RULE, "called by the entry function, below a new program's stack");
+	stack[2] = 77;
+	ok(walk(image, regs, stack, sizeof(stack), frames) == 1, "an address in the entry function that a call long past left is no caller");
+	regs[0] = SP + 32;
+	stack[0] = 5;
+	stack[4] = SP + 48;
+	stack[5] = back;
+	ok(walk(image, regs, stack, sizeof(stack), frames) == 1, "nor where the frame pointer points");
 }
 
 // Code made at run time whose frames all stand at multiples of 16, or, from the second on, not; in the innermost, at sp, what a call long past left.
@@ -173,6 +191,8 @@ int main(void)
 		run_interpreted(made);
 	if (made != NULL)
 		run_aligned(made);
+	if (made != NULL)
+		run_entry(made);
 	unwind_image_free(made);
 	return tap_done();
 }
