@@ -266,12 +266,12 @@ static void find_aliases(struct symbolizer *s, struct entry *entry, size_t p, co
 	size_t count = 0, at = 0;
 	const char *own = key_of(s, hit->name, hit->length);
 	while (count < ALIASES_LIMIT && s->providers[p]->alias(&entry->module, entry->providers[p].state, hit, &at, &other)) {
-		struct symbol_alias alias = named(s, other.name, other.length);
-		bool is_other = alias.key != own;
+		const char *key = key_of(s, other.name, other.length); // most are names of the very function, as a constructor has two
+		bool is_other = key != own;
 		for (size_t i = 0; i < count && is_other; i++)
-			is_other = alias.key != found[i].key;
+			is_other = key != found[i].key;
 		if (is_other)
-			found[count++] = alias;
+			found[count++] = named(s, other.name, other.length);
 	}
 	s->last.aliases = copy_aliases(s, found, count);
 	s->last.alias_count = count;

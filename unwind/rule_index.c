@@ -163,12 +163,17 @@ static bool index_from_header(struct unwind_image *image, struct rule_table *tab
 
 	if (at == NULL)
 		return false;
-	struct bytes entries = bytes_of(at, header->count * 8);
-	entries.swap = header->table.swap;
-	for (size_t i = 0; i < header->count; i++) {
-		uint64_t start = ((header->vaddr + (uint64_t)(int32_t)bytes_u32(&entries)) & mask) - image->base;
-		uint64_t offset = ((header->vaddr + (uint64_t)(int32_t)bytes_u32(&entries)) & mask) - table->section.vaddr;
-		bad |= (start > UINT32_MAX) | (start < before) | (offset >= size) | (offset > UINT32_MAX); // one below its base is a very large number
+	const uint64_t vaddr = header->vaddr, base = image->base, section = table->section.vaddr, most = size <= UINT32_MAX ? size : (uint64_t)UINT32_MAX + 1;
+	const bool swap = header->table.swap;
+	for (size_t i = 0; i < header->count; i++) { // a large library has 100,000 of them
+		uint32_t words[2];
+		memcpy(words, at + 8 * i, sizeof(words));
+		if (swap) {
+			words[0] = __builtin_bswap32(words[0]);
+			words[1] = __builtin_bswap32(words[1]);
+		}
+		uint64_t start = ((vaddr + (uint64_t)(int32_t)words[0]) & mask) - base, offset = ((vaddr + (uint64_t)(int32_t)words[1]) & mask) - section;
+		bad |= (start > UINT32_MAX) | (start < before) | (offset >= most); // one below its base is a very large number
 		before = (uint32_t)start;
 	}
 	if (bad)

@@ -26,6 +26,7 @@ enum {
 	QUEUE_BYTES_MOST = 128 << 20,
 	SPACES_BYTES_FREE = 64 << 20, SPACES_BYTES_PER_BYTE = 64, // of what address spaces may take, for each byte of records
 	MUCH_BYTES = 64 << 10,
+	FRAMES_EXPECTED = 1 << 14,
 	REAP_AFTER_NS = 1000000000, // how long after its death a task may still be sampled
 };
 
@@ -481,6 +482,10 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 		return false;
 	if (reader_file_bytes(reader) >= MUCH_BYTES) // symbol tables are megabytes, whatever the recording
 		mem_expect_much();
+	if (reader_is_mapped(reader)) { // raw stacks, whose frames are many; what is not used is not touched
+		vec_reserve(&profile->frames, FRAMES_EXPECTED);
+		vec_reserve(&profile->nodes, 2 * FRAMES_EXPECTED);
+	}
 	struct loader *loader = NEW(struct loader);
 	struct symbolizer_options where = symbolizer_options(options);
 	damages_init(&loader->damages);

@@ -180,7 +180,7 @@ static bool lookup_in(struct symbol_table *table, uint64_t addr, struct symbol_h
 	const struct table_symbol *found = symbol_table_find(table, addr);
 	if (found == NULL)
 		return false;
-	*out = (struct symbol_hit){ .start = found->start };
+	*out = (struct symbol_hit){ .start = found->start, .size = table->overlaps ? 0 : found->end - found->start };
 	out->name = symbol_table_name(table, found, &out->length);
 	out->module = kallsyms_module(table, found, &out->module_length);
 	return out->length > 0;
