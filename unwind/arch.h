@@ -9,7 +9,9 @@
 
 // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33, and VG, which has a place of its own).
 enum { UNWIND_REGISTERS = 34, UNWIND_VG = 33 };
-enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_JUMP_BYTES = 64 };
+enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_JUMP_BYTES = 256 };
+
+enum unwind_framed { FRAMED_UNSAID, FRAMED, FRAMED_NOT };
 
 // Where a signal frame that no CFI describes keeps the interrupted registers, counted from sp at the trampoline.
 struct unwind_sigframe {
@@ -47,9 +49,11 @@ struct unwind_arch {
 	// Among the bytes from one address to another: does a function end there? What stands behind is another one then. Bytes are not
 	// decoded where instructions differ in length: a constant may pass for an end.
 	bool (*has_end)(const uint8_t *code, size_t size);
-	// The bytes that end at an address (link-time, for alignment): has the function that they are of set up a frame (and not begun to leave it)? Bytes are not decoded: what
-	// may be an instruction that leaves is taken for one. NULL: not asked.
-	bool (*in_frame)(const uint8_t *end, size_t size, uint64_t end_addr);
+	// The bytes that end at an address (link-time, for alignment): has the function that they are of set up a frame (and not begun to leave it), or
+	// none yet? Bytes are not decoded: what may be an instruction that leaves is taken for one. NULL: not asked.
+	enum unwind_framed (*in_frame)(const uint8_t *end, size_t size, uint64_t end_addr);
+	// The bytes at an address: is the next that happens, but for moving sp, that a register is pushed and returned to? Its number in perf's registers; 0xff: no. NULL: not asked.
+	uint8_t (*pushed_back)(const uint8_t *code, size_t size);
 	// The bytes at a return address: do they leave the thread or the program before they return?
 	bool (*is_exit)(const uint8_t *code, size_t size);
 	struct unwind_sigframe sigframe;

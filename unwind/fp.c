@@ -6,7 +6,7 @@ enum {
 	ENTRY_BYTES = 64,        // no libc's _start is longer
 	ENTRY_WORDS = 8,         // that it may have pushed
 	LEAF_WORDS = 3,          // a lazy PLT slot has pushed two words at most
-	FRAME_BYTES = 2048,       // how far behind its beginning a function is seen to have a frame
+	FRAME_BYTES = 1 << 15,    // how far behind its beginning a function is seen to have a frame
 	FUNCTION_BYTES = 1 << 16, // how far into a function a pc may be
 	TRUNCATED_BYTES = 8 << 20, // how far above the copy a frame pointer is believed to point into the stack: the usual limit of one
 	MAX_ARGUMENTS = 4096,
@@ -40,7 +40,8 @@ static bool code_at(const struct unwind_map *map, uint64_t addr, size_t least, s
 	return false;
 }
 
-static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
+// `*distance`: of HERE, how far below pc the function begins that was called.
+static enum trust trust_how_far(struct walk *walk, uint64_t ra, uint64_t pc, uint64_t *distance_here)
 {
 	const struct unwind_map *map;
 	struct bytes code;
@@ -61,6 +62,7 @@ static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 	uint64_t target = ra + (uint64_t)distance;
 	if (distance == 0)
 		return POSSIBLE;
+	*distance_here = pc - target;
 	if (pc - target < FUNCTION_BYTES)
 		return HERE;
 	if (!is_code(walk, target, &map) || map->image == NULL || !code_at(map, target, 6, UNWIND_CODE_BYTES, false, &code))
@@ -71,6 +73,13 @@ static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
 	    walk->arch->jumps_on(code.at, UNWIND_JUMP_BYTES))
 		return POSSIBLE;
 	return ELSEWHERE;
+}
+
+static enum trust trust_in(struct walk *walk, uint64_t ra, uint64_t pc)
+{
+	uint64_t distance;
+
+	return trust_how_far(walk, ra, pc, &distance);
 }
 
 struct candidate {
@@ -106,15 +115,19 @@ static struct candidate by_frame_pointer(struct walk *walk, const struct cursor 
 }
 
 // The return address is still where the call put it: at sp (or below a few words pushed since), or in the link register.
-static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
+static struct candidate by_leaf_rule(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
 	struct candidate best = { .via = VIA_LEAF_RULE };
 	uint64_t word = walk->arch->word_bytes, ra;
 
 	// What was called before its caller had a frame: V8's prologues out of line, i386's thunks that tell the pc.
 	bool is_return = at->kind == FRAME_RETURN;
-	if (is_return && (at->via != VIA_LEAF_RULE || walk->arch->perf_lr != 0xff))
+	if (is_return && walk->arch->perf_lr != 0xff)
 		return best;
+	if (is_return && at->via != VIA_LEAF_RULE) { // of another one, which has no frame, a call to itself in the same mapping tells
+		bool is_here = map->image != NULL && at->sp_is_exact && stack_word(&walk->view, at->sp, &ra) && map_holds(map, ra) && trust_in(walk, ra, at->pc) == HERE;
+		return is_here ? (struct candidate){ ra, at->sp + word, at->fp, VIA_LEAF_RULE, HERE, false } : best;
+	}
 	if (walk->arch->perf_lr != 0xff) {
 		best = (struct candidate){ .ra = at->lr, .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };
 		if (at->lr != 0 && at->lr != at->pc)
@@ -129,6 +142,31 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct cursor *at)
 		is_at_sp = i == 0 && ra == at->fp && at->fp > at->sp;
 	}
 	return best;
+}
+
+// A function that pops its return address, to get at its arguments, has it in a register until it pushes it again. It is believed in the one that is about to
+// be pushed and returned to; in another one when it stands behind a direct call to this very function, in the same mapping.
+static struct candidate by_register(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+{
+	struct candidate out = { .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };
+	struct bytes code;
+
+	if (at->kind != FRAME_LEAF || walk->arch->pushed_back == NULL || map->image == NULL)
+		return out;
+	uint8_t last = code_at(map, at->pc, 2, UNWIND_CODE_BYTES, false, &code) ? walk->arch->pushed_back(code.at, bytes_left(&code)) : 0xff;
+	const uint64_t *regs = walk->input->regs;
+	for (uint64_t mask = walk->input->regs_mask; mask != 0 && out.trust == NO_CALL; mask &= mask - 1, regs++) {
+		unsigned reg = (unsigned)__builtin_ctzll(mask);
+		uint64_t value = *regs;
+		if (reg == walk->arch->perf_pc || !(reg == last || map_holds(map, value)))
+			continue;
+		enum trust trust = trust_in(walk, value, at->pc);
+		if (trust == HERE || (reg == last && trust != NO_CALL)) {
+			out.ra = value;
+			out.trust = trust == ELSEWHERE ? UNKNOWN : trust;
+		}
+	}
+	return out;
 }
 
 bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc)
@@ -271,18 +309,22 @@ static bool prefers_leaf(const struct unwind_map *map, const struct candidate *l
 	return map->image != NULL && leaf->ra != frame->ra && has_link_register;
 }
 
-// The code is seen to have set up a frame: a word at sp may be what a call long past left in a slot that was not written yet.
-static bool is_in_frame(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+// Whether the code is seen to have set up a frame: a word at sp may be what a call long past left in a slot that was not written yet. Where it is about to return
+// it has none any more.
+static enum unwind_framed is_framed(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
 	struct bytes code;
 	uint64_t link = at->pc - map->bias;
 
 	if (walk->arch->in_frame == NULL || !is_code_of(walk, map))
-		return false;
-	for (size_t size = FRAME_BYTES; size >= 16; size /= 2)
+		return FRAMED_UNSAID;
+	if (at->kind == FRAME_LEAF && code_at(map, at->pc, 1, 1, false, &code) && walk->arch->has_end(code.at, 1))
+		return FRAMED_NOT;
+	size_t most = at->pc - map->start < FRAME_BYTES ? (size_t)(at->pc - map->start) : FRAME_BYTES;
+	for (size_t size = most; size >= 16; size /= 2)
 		if (image_at_vaddr(map->image->image, link - size, size, &code))
 			return walk->arch->in_frame(code.end, size, link);
-	return false;
+	return FRAMED_UNSAID;
 }
 
 // Compilers that align the stack (Java's) have all their frames at multiples of 16; V8 has them anywhere. Where so many pairs in a row stand alike, a function that
@@ -313,20 +355,41 @@ static bool is_left_by_entry(struct walk *walk, const struct candidate *from)
 	return stack_word(&walk->view, from->sp + (uint64_t)ENTRY_WORDS * walk->arch->word_bytes, &word) && !is_above_initial_stack(walk, map, &caller);
 }
 
+// Of two calls to functions that begin below pc, one is to another function, if not both are to the same: that which begins further below.
+static void tell_apart(struct walk *walk, const struct cursor *at, struct candidate *a, struct candidate *b)
+{
+	uint64_t how_far[2] = { 0 };
+
+	if (trust_how_far(walk, a->ra, at->pc, &how_far[0]) != HERE || trust_how_far(walk, b->ra, at->pc, &how_far[1]) != HERE || how_far[0] == how_far[1])
+		return;
+	(how_far[0] > how_far[1] ? a : b)->trust = ELSEWHERE;
+}
+
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
 	if (is_outermost(walk, map, at)) {
 		*end = UNWIND_ROOT_GUESSED;
 		return false;
 	}
-	struct candidate leaf = by_leaf_rule(walk, at), frame = by_frame_pointer(walk, at);
+	struct candidate leaf = by_leaf_rule(walk, map, at), frame = by_frame_pointer(walk, at), in_register = by_register(walk, map, at);
 	if (leaf.trust != NO_CALL && is_left_by_entry(walk, &leaf))
 		leaf.trust = NO_CALL;
 	if (frame.trust != NO_CALL && is_left_by_entry(walk, &frame))
 		frame.trust = NO_CALL;
+	if (leaf.trust == HERE && frame.trust == HERE)
+		tell_apart(walk, at, &leaf, &frame);
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;
-	if (chosen == &leaf && leaf.trust != HERE && frame.trust != NO_CALL && is_in_frame(walk, map, at))
+	enum unwind_framed framed = leaf.trust != NO_CALL || in_register.trust != NO_CALL ? is_framed(walk, map, at) : FRAMED_UNSAID;
+	if (framed == FRAMED && frame.trust != NO_CALL)
 		chosen = &frame;
+	if (framed == FRAMED_NOT && leaf.is_at_sp && leaf.trust != NO_CALL)
+		chosen = &leaf;
+	if (chosen == &frame && framed != FRAMED && in_register.trust != NO_CALL) {
+		if (in_register.trust == HERE && frame.trust == HERE)
+			tell_apart(walk, at, &in_register, &frame);
+		if (in_register.trust > ELSEWHERE && (in_register.trust != HERE || frame.trust != HERE))
+			chosen = &in_register;
+	}
 	if (chosen == &leaf && leaf.trust == UNKNOWN && frame.trust == UNKNOWN && is_unlike_frames(walk, at, &leaf))
 		chosen = &frame;
 	if (chosen->trust != NO_CALL) {

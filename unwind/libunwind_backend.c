@@ -32,6 +32,8 @@ struct libunwind {
 	uint64_t bias, image_base;
 	const struct rule_table *table; // of an image without .eh_frame_hdr: its index of FDEs, which libunwind reads at TABLE_VADDR; else NULL
 	enum unwind_end missed; // why the last thing asked for was not there; UNWIND_ROOT: nothing was
+	bool no_cfi; // for the frame at hand
+	const struct libunwind_registers *registers; // to begin with, in the sample's stead; NULL: the sample's
 };
 
 static struct unwind_map map_of(const struct libunwind *peer, uint64_t addr)
@@ -49,6 +51,7 @@ static int search(struct libunwind *peer, unw_word_t ip, unw_proc_info_t *info, 
 {
 	table->format = UNW_INFO_FORMAT_REMOTE_TABLE;
 	int status = peer->search_table(peer->space, ip, table, info, need, peer);
+	peer->no_cfi = status != 0;
 	if (status == 0)
 		peer->missed = UNWIND_ROOT;
 	return status;
@@ -92,6 +95,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	struct bytes hdr;
 
 	(void)space;
+	peer->no_cfi = true;
 	peer->missed = map.end == 0 ? UNWIND_NO_MAPPING : map.image == NULL ? map.missing : UNWIND_NO_CFI;
 	if (map.image == NULL)
 		return -UNW_ENOINFO;
@@ -166,6 +170,11 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 	struct unwind_map map = map_of(peer, addr);
 	if (map.image != NULL && image_word(map.image->image, NULL, addr - map.bias, value))
 		return 0;
+	// Before it follows a frame pointer it asks whether there is code at all. There is, if not in a file that could be read.
+	if (map.image == NULL && map.end > map.start && map.missing != UNWIND_NO_MAPPING) {
+		*value = 0;
+		return 0;
+	}
 	peer->missed = map.image == NULL ? stack_miss(&peer->view, addr) : UNWIND_BAD_READ;
 	return -UNW_EINVAL;
 }
@@ -179,6 +188,11 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t reg, unw_word_t *valu
 	(void)space;
 	if (write || reg < 0 || reg >= UNWIND_REGISTERS)
 		return -UNW_EBADREG;
+	if (peer->registers != NULL) {
+		bool is_known = reg < LIBUNWIND_REGISTERS && (peer->registers->known >> reg & 1) != 0;
+		*value = is_known ? peer->registers->value[reg] : 0;
+		return is_known ? 0 : -UNW_EBADREG;
+	}
 	unsigned perf = peer->arch->dwarf_to_perf[reg];
 	if (perf >= 64 || (input->regs_mask >> perf & 1) == 0)
 		return -UNW_EBADREG;
@@ -260,6 +274,7 @@ static bool begin(struct libunwind *peer, const struct unwind_input *input, stru
 	peer->arch = unwind_arch_for(input->machine);
 	peer->image = NULL;
 	peer->table = NULL;
+	peer->registers = NULL;
 	out->end = UNWIND_NO_REGISTERS;
 	if (access_reg(peer->space, peer->arch->dwarf_sp, &word, 0, peer) != 0)
 		return false;
@@ -270,18 +285,87 @@ static bool begin(struct libunwind *peer, const struct unwind_input *input, stru
 	return true;
 }
 
-void libunwind_stack(struct libunwind *peer, const struct unwind_input *input, struct unwind_stack *out)
-{
+// One stack while it is walked.
+struct peer_walk {
+	struct libunwind *peer;
+	libunwind_guide_fn *guide; // NULL: none
+	void *context;
 	unw_cursor_t cursor;
-	uint64_t sp;
+	struct libunwind_registers begun; // what the guide told last
+	uint64_t back;                    // how far before its return address the frame was begun with
+	bool is_sp_sure;
+};
 
-	if (!begin(peer, input, out, &sp) || peer->init_remote(&cursor, peer->space, peer) != 0)
-		return;
-	uint8_t kind = FRAME_LEAF;
+// Begins anew where the guide says that the caller is. What calls it is looked for by the byte before the return address, as libunwind does itself for all
+// but the first frame.
+static bool is_guided(struct peer_walk *w, uint8_t kind)
+{
+	struct libunwind *peer = w->peer;
+	struct libunwind_registers registers = { 0 }, caller;
+	bool is_exact = false;
+	unw_word_t word;
+
+	for (int reg = 0; reg < LIBUNWIND_REGISTERS; reg++)
+		if (peer->get_reg(&w->cursor, reg, &word) == 0 && (reg != peer->arch->dwarf_sp || w->is_sp_sure)) {
+			registers.value[reg] = word + (reg == LIBUNWIND_PC ? w->back : 0);
+			registers.known |= 1u << reg;
+		}
+	if (w->guide == NULL || !w->guide(w->context, peer->input, kind, &registers, &caller, &is_exact) || caller.value[LIBUNWIND_PC] == 0)
+		return false;
+	caller.value[LIBUNWIND_PC]--;
+	w->begun = caller;
+	w->back = 1;
+	w->is_sp_sure = is_exact;
+	peer->registers = &w->begun;
+	return peer->init_remote(&w->cursor, peer->space, peer) == 0;
+}
+
+// Whether a register that the caller is to have is in a slot that the copy has not: it was popped already, and CFI says so of none of gcc's epilogues.
+static bool has_lost_register(struct peer_walk *w)
+{
+	static const uint8_t saved[] = { UNW_X86_64_RBX, UNW_X86_64_RBP, UNW_X86_64_R12, UNW_X86_64_R13, UNW_X86_64_R14, UNW_X86_64_R15 };
+	struct libunwind *peer = w->peer;
+	unw_word_t word;
+
+	peer->missed = UNWIND_ROOT;
+	for (size_t i = 0; i < sizeof(saved); i++)
+		if (peer->get_reg(&w->cursor, saved[i], &word) != 0 && peer->missed == UNWIND_BAD_READ)
+			return true;
+	return false;
+}
+
+// To the caller: what unw_step says. `*via`: how.
+static int walk_on(struct peer_walk *w, uint8_t kind, uint8_t *via)
+{
+	struct libunwind *peer = w->peer;
+	unw_cursor_t before = w->cursor;
+
+	peer->no_cfi = false;
+	int status = peer->step(&w->cursor);
+	*via = peer->no_cfi ? VIA_FP : VIA_CFI;
+	if (w->guide != NULL && (peer->no_cfi || (status > 0 && kind == FRAME_LEAF && has_lost_register(w)))) {
+		unw_cursor_t after = w->cursor;
+		w->cursor = before;
+		if (is_guided(w, kind)) {
+			*via = VIA_NONE;
+			return 1;
+		}
+		w->cursor = after;
+	}
+	w->is_sp_sure = w->is_sp_sure && !peer->no_cfi;
+	w->back = 0;
+	return status;
+}
+
+static void walk_all(struct peer_walk *w, struct unwind_stack *out)
+{
+	struct libunwind *peer = w->peer;
+	uint8_t kind = FRAME_LEAF, via = VIA_NONE;
+
 	for (;;) {
 		unw_word_t ip, at;
 		peer->missed = UNWIND_ROOT;
-		if (peer->get_reg(&cursor, UNW_REG_IP, &ip) != 0)
+		if (peer->get_reg(&w->cursor, UNW_REG_IP, &ip) != 0)
 			break;
 		if (kind != FRAME_LEAF && ip == 0) {
 			out->end = UNWIND_ROOT;
@@ -290,16 +374,31 @@ void libunwind_stack(struct libunwind *peer, const struct unwind_input *input, s
 		out->end = UNWIND_DEPTH_LIMIT;
 		if (out->count == out->capacity)
 			break;
-		out->frames[out->count++] = (struct frame){ .addr = ip, .kind = kind, .via = kind == FRAME_LEAF ? VIA_NONE : VIA_CFI };
-		if (peer->get_reg(&cursor, UNW_REG_SP, &at) == 0)
+		out->frames[out->count++] = (struct frame){ .addr = ip + w->back, .kind = kind, .via = via };
+		if (peer->get_reg(&w->cursor, UNW_REG_SP, &at) == 0)
 			out->last_cfa = at;
-		kind = peer->is_signal_frame(&cursor) > 0 ? FRAME_INTERRUPTED : FRAME_RETURN;
-		int status = peer->step(&cursor);
+		uint8_t step_kind = kind;
+		kind = peer->is_signal_frame(&w->cursor) > 0 ? FRAME_INTERRUPTED : FRAME_RETURN;
+		int status = walk_on(w, step_kind, &via);
 		if (status <= 0) {
 			out->end = status == 0 || peer->missed != UNWIND_ROOT ? peer->missed : UNWIND_NO_PROGRESS;
 			break;
 		}
 	}
+}
+
+void libunwind_stack_guided(struct libunwind *peer, const struct unwind_input *input, libunwind_guide_fn *guide, void *context, struct unwind_stack *out)
+{
+	struct peer_walk walk = { .peer = peer, .guide = guide, .context = context, .is_sp_sure = true };
+	uint64_t sp;
+
+	if (begin(peer, input, out, &sp) && peer->init_remote(&walk.cursor, peer->space, peer) == 0)
+		walk_all(&walk, out);
+}
+
+void libunwind_stack(struct libunwind *peer, const struct unwind_input *input, struct unwind_stack *out)
+{
+	libunwind_stack_guided(peer, input, NULL, NULL, out);
 }
 
 #else
@@ -319,6 +418,12 @@ void libunwind_stack(struct libunwind *peer, const struct unwind_input *input, s
 {
 	(void)peer, (void)input;
 	*out = (struct unwind_stack){ .frames = out->frames, .capacity = out->capacity, .end = UNWIND_UNSUPPORTED };
+}
+
+void libunwind_stack_guided(struct libunwind *peer, const struct unwind_input *input, libunwind_guide_fn *guide, void *context, struct unwind_stack *out)
+{
+	(void)guide, (void)context;
+	libunwind_stack(peer, input, out);
 }
 
 #endif

@@ -17,6 +17,7 @@ struct disassembler {
 	csh handle;
 	cs_insn *insn;
 	__typeof__(cs_close) *close;
+	__typeof__(cs_option) *option;
 	__typeof__(cs_disasm_iter) *next;
 	__typeof__(cs_malloc) *alloc;
 	__typeof__(cs_free) *free;
@@ -35,21 +36,20 @@ static bool machine_mode(uint16_t machine, cs_arch *arch, cs_mode *mode, size_t 
 	}
 }
 
-static bool find_functions(struct disassembler *d, __typeof__(cs_open) **open, __typeof__(cs_option) **option)
+static bool find_functions(struct disassembler *d, __typeof__(cs_open) **open)
 {
 	*open = (__typeof__(cs_open) *)dlsym(d->library, "cs_open");
-	*option = (__typeof__(cs_option) *)dlsym(d->library, "cs_option");
+	d->option = (__typeof__(cs_option) *)dlsym(d->library, "cs_option");
 	d->close = (__typeof__(cs_close) *)dlsym(d->library, "cs_close");
 	d->next = (__typeof__(cs_disasm_iter) *)dlsym(d->library, "cs_disasm_iter");
 	d->alloc = (__typeof__(cs_malloc) *)dlsym(d->library, "cs_malloc");
 	d->free = (__typeof__(cs_free) *)dlsym(d->library, "cs_free");
-	return *open != NULL && *option != NULL && d->close != NULL && d->next != NULL && d->alloc != NULL && d->free != NULL;
+	return *open != NULL && d->option != NULL && d->close != NULL && d->next != NULL && d->alloc != NULL && d->free != NULL;
 }
 
 bool disassembler_open(struct disassembler **out, uint16_t machine, struct err *err)
 {
 	__typeof__(cs_open) *open;
-	__typeof__(cs_option) *option;
 	cs_arch arch;
 	cs_mode mode;
 	size_t least;
@@ -60,13 +60,13 @@ bool disassembler_open(struct disassembler **out, uint16_t machine, struct err *
 	struct disassembler *d = NEW(struct disassembler);
 	d->least = least;
 	d->library = dlopen(SONAME(CS_API_MAJOR), RTLD_NOW | RTLD_LOCAL);
-	if (d->library == NULL || !find_functions(d, &open, &option)) {
+	if (d->library == NULL || !find_functions(d, &open)) {
 		disassembler_close(d);
 		return err_set(err, STATUS_HOST, "no instructions: %s is not installed (apt-get install libcapstone%d)", SONAME(CS_API_MAJOR), CS_API_MAJOR);
 	}
 	d->is_open = open(arch, mode, &d->handle) == CS_ERR_OK;
 	if (d->is_open && arch == CS_ARCH_X86)
-		option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT); // as binutils and perf show it
+		d->option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT); // as binutils and perf show it
 	d->insn = d->is_open ? d->alloc(d->handle) : NULL;
 	if (d->insn == NULL) {
 		disassembler_close(d);
@@ -107,4 +107,19 @@ bool disassemble(struct disassembler *d, const uint8_t **code, size_t *size, uin
 	*code += out->size;
 	*size -= out->size;
 	return true;
+}
+
+bool disassembler_decodes(struct disassembler *d, struct err *err)
+{
+	// The room for the detail comes with the instruction.
+	d->free(d->insn, 1);
+	d->insn = NULL;
+	bool good = d->option(d->handle, CS_OPT_DETAIL, CS_OPT_ON) == CS_ERR_OK && d->option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_INTEL) == CS_ERR_OK &&
+	            (d->insn = d->alloc(d->handle)) != NULL;
+	return good || err_set(err, STATUS_HOST, "this libcapstone does not tell what instructions do");
+}
+
+const struct cs_insn *disassemble_decoded(struct disassembler *d, const uint8_t **code, size_t *size, uint64_t addr)
+{
+	return d->insn != NULL && d->next(d->handle, code, size, &addr, d->insn) ? d->insn : NULL;
 }

@@ -42,6 +42,20 @@ int jit_fd(const struct jit *jit, const char *path)
 	return -1;
 }
 
+const struct jit_load *jit_code_at(const struct jit *jit, int32_t pid, uint64_t addr, uint64_t time_ns, int *fd)
+{
+	for (size_t i = 0; i < jit->sources.count; i++) {
+		const struct jit_source *source = &jit->sources.data[i];
+		for (size_t k = source->fd >= 0 && source->pid == pid ? source->loads.count : 0; k > 0; k--) {
+			const struct jit_load *load = &source->loads.data[k - 1];
+			*fd = source->fd;
+			if (load->time_ns <= time_ns && addr - load->addr < load->size)
+				return load;
+		}
+	}
+	return NULL;
+}
+
 const struct jit_unwind *jit_find_unwind(const struct jit *jit, const char *path, uint64_t offset, const struct jit_source **source)
 {
 	for (size_t i = 0; i < jit->sources.count; i++) {
@@ -173,12 +187,13 @@ void jit_mapped(struct loader *loader, const struct record *record)
 	if (record->type != PERF_RECORD_MMAP && record->type != PERF_RECORD_MMAP2)
 		return;
 	renew(loader, record);
-	if (m->path == NULL || m->path[0] != '/' || !jitdump_is_path(m->path) || !loader->options->symbols)
+	if (m->path == NULL || m->path[0] != '/' || !jitdump_is_path(m->path) || (!loader->options->symbols && loader->options->compare == NULL))
 		return;
 	for (size_t i = 0; i < loader->jit.sources.count; i++)
 		if (loader->jit.sources.data[i].pid == (int32_t)m->pid && strcmp(loader->jit.sources.data[i].path, m->path) == 0)
 			return;
-	if (!from_inside(loader, record))
+	// Who compares wants the code, which only the file has.
+	if (!loader->options->symbols || !from_inside(loader, record))
 		from_file(loader, record);
 }
 
@@ -198,7 +213,7 @@ static void apply(struct loader *loader, const struct jit_source *source, const 
 void jit_advance(struct loader *loader, uint64_t time_ns)
 {
 	struct jit *jit = &loader->jit;
-	if (time_ns < jit->next_ns)
+	if (time_ns < jit->next_ns || !loader->options->symbols)
 		return;
 	light_forget(loader);
 	jit->next_ns = UINT64_MAX;

@@ -38,6 +38,8 @@ void jit_mapped(struct loader *loader, const struct record *record);
 void jit_advance(struct loader *loader, uint64_t time_ns);
 // The descriptor of a dump by its path; -1: none is open.
 int jit_fd(const struct jit *jit, const char *path);
+// What stood at an address of a process at a time, by its dump, and the dump's descriptor. NULL: nothing that a dump has.
+const struct jit_load *jit_code_at(const struct jit *jit, int32_t pid, uint64_t addr, uint64_t time_ns, int *fd);
 // The unwind information of the code at `offset` in a dump, and the dump; NULL: it has none, or the dump is not open. Holds until the next jit_mapped.
 const struct jit_unwind *jit_find_unwind(const struct jit *jit, const char *path, uint64_t offset, const struct jit_source **source);
 

@@ -30,6 +30,10 @@ struct load_compare {
 	void (*time)(void *context, uint64_t ours_ns, uint64_t theirs_ns);
 };
 
+// While such a call lasts: code at a run-time address that a jitdump has. `*start` is where the function begins, `out` gets all of its bytes. false: none.
+struct buf;
+bool load_jit_code(const struct unwind_input *input, uint64_t addr, uint64_t *start, struct buf *out);
+
 struct debuginfod; // symbols/debuginfod.h
 struct load_options {
 	const char *input;   // path, or "-"

@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "load/loader.h"
 
@@ -138,6 +140,25 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	if (file == NULL && dso->kind == DSO_FILE && images_is_other(&worker->loader->images, mapping->dso))
 		out.missing = UNWIND_NO_CFI;
 	return out;
+}
+
+bool load_jit_code(const struct unwind_input *input, uint64_t addr, uint64_t *start, struct buf *out)
+{
+	enum { CODE_BYTES_MOST = 1 << 20 };
+	const struct raw_lookup *lookup = input->map_context;
+	const struct record *record = &lookup->job->queued->record;
+	int fd;
+	const struct jit_load *load = jit_code_at(&lookup->worker->loader->jit, record->id.pid, addr, record->id.time_ns, &fd);
+	if (load == NULL || load->size > CODE_BYTES_MOST)
+		return false;
+	uint8_t *code = mem_alloc(load->size);
+	bool good = pread(fd, code, load->size, (off_t)load->offset) == (ssize_t)load->size;
+	buf_clear(out);
+	if (good)
+		buf_add(out, code, load->size);
+	*start = load->addr;
+	free(code);
+	return good;
 }
 
 static struct unwind_input input_of(struct raw_lookup *lookup)

@@ -92,10 +92,29 @@ MUTANTS = [
     ("code without a frame: the return address at sp", "unwind/fp.c", "if (leaf->is_at_sp && leaf->trust != NO_CALL)", "if (false)", "unwind_leaf"),
     ("code without a frame: a direct call made the frame", "unwind/fp.c", "return frame->trust == HERE ? leaf->trust == HERE :", "return", "unwind_leaf"),
     ("code without a frame: who jumps on", "unwind/fp.c", "if (walk->arch->jumps_on != NULL &&", "if (false &&", "unwind_leaf"),
-    ("code seen to have a frame: no word at sp", "unwind/fp.c", "if (chosen == &leaf && leaf.trust != HERE", "if (false && leaf.trust != HERE", "unwind_leaf"),
-    ("code without a frame: its caller's caller", "unwind/fp.c", "if (is_return && (at->via != VIA_LEAF_RULE ||", "if (is_return && (true ||", "unwind_leaf"),
+    ("code seen to have a frame: no word at sp", "unwind/fp.c", "if (framed == FRAMED && frame.trust != NO_CALL)", "if (false)", "unwind_leaf"),
+    ("code seen to have no frame yet: the word at sp", "unwind/fp.c", "if (framed == FRAMED_NOT && leaf.is_at_sp", "if (false", "unwind_leaf"),
+    ("code about to return has no frame", "unwind/fp.c", "if (at->kind == FRAME_LEAF && code_at(map, at->pc, 1, 1, false, &code)", "if (false", "unwind_leaf"),
+    ("code without a frame: who jumps on further down", "unwind/arch.h", "UNWIND_JUMP_BYTES = 256", "UNWIND_JUMP_BYTES = 64", "unwind_leaf"),
+    ("code far behind a frame's beginning", "unwind/fp.c", "FRAME_BYTES = 1 << 15,", "FRAME_BYTES = 2048,", "unwind_leaf"),
+    ("traps are no function's beginning", "unwind/arch/x86_64.c", "if (at[-1] != 0xcc || is_trap(at, size - back))", "if (at[-1] != 0xcc)", "unwind_leaf"),
+    ("a frame in the middle of a function", "unwind/arch/x86_64.c", "if (has_just_entered(end, size))", "if (0)", "unwind_leaf"),
+    ("a return address in a register: by a call to this function", "unwind/fp.c", "if (trust == HERE || (reg == last", "if ((reg == last", "unwind_leaf"),
+    ("a return address in a register: about to be pushed", "unwind/fp.c", "if (trust == HERE || (reg == last && trust != NO_CALL))", "if (trust == HERE)",
+     "unwind_leaf"),
+    ("a return address in a register: not in a frame", "unwind/fp.c", "if (chosen == &frame && framed != FRAMED && in_register", "if (chosen == &frame && in_register",
+     "unwind_leaf"),
+    ("of two direct calls that to the nearer function", "unwind/fp.c", "(how_far[0] > how_far[1] ? a : b)->trust = ELSEWHERE;", ";", "unwind_leaf"),
+    ("a caller without a frame under a function with one", "unwind/fp.c", "return is_here ?", "return false ?", "unwind_leaf"),
+    ("code without a frame: its caller's caller", "unwind/fp.c", "if (is_return && walk->arch->perf_lr != 0xff)", "if (is_return)", "unwind_leaf"),
     ("code at run time: frames that stand alike", "unwind/fp.c", "leaf.trust == UNKNOWN && frame.trust == UNKNOWN && is_unlike_frames", "false && is_unlike_frames",
      "unwind_leaf"),
+    ("who is right: only what instructions told is proven", "src/cmd/debug_kinds.c",
+     "same < third->count && third->frames[same].via == VIA_NONE)\n\t\treturn KIND_PEER_WRONG;", "same < third->count)\n\t\treturn KIND_PEER_WRONG;", "debug_code"),
+    ("who is right: ours may be wrong", "src/cmd/debug_kinds.c", "return is_same ? KIND_BOTH_WRONG : KIND_OURS_WRONG;", ";", "debug_code"),
+    ("instructions: what two ways differ in", "src/cmd/debug_code.c", "if (slot == NULL || !same_value(&slot->value, &to->slots[i].value)) {", "if (0) {", "debug_code"),
+    ("instructions: sp behind a call", "src/cmd/debug_code.c", "s->is_sp_soft = s->is_sp_soft || (!s->is_aligned && !pops_nothing);", ";", "debug_code"),
+    ("instructions: registers behind a call", "src/cmd/debug_code.c", "if (reg != RBP && reg != RSP && !(is_c && (reg == RBX || reg >= R12)))", "if (0)", "debug_code"),
     ("a new program's stack: the environment", "unwind/fp.c", "return argument > before && argument - before <= STRING_BYTES_MOST;", "return true;", "unwind_leaf"),
     ("memory: an FDE of the code asked for", "unwind/cfi_find.c", "fde.start >= start && fde.end <= end;", "true;", "cfi"),
     ("Go's table: where the flags are", "unwind/go_table.c", "FLAG_AT_118 = 37", "FLAG_AT_118 = 36", "debug_frame"),
@@ -135,7 +154,7 @@ def try_one(mutant, folder):
         return "broken", what, f"{path}: the text to be changed is there {text.count(old)} times"
     build = os.environ["BUILD"]
     if path.endswith(".h"):  # in whoever uses it
-        copy, source = os.path.join(folder, "include", path), "unwind/stacks.c" if path == "unwind/near.h" else "unwind/walk.c"
+        copy, source = os.path.join(folder, "include", path), {"unwind/near.h": "unwind/stacks.c", "unwind/arch.h": "unwind/fp.c"}.get(path, "unwind/walk.c")
         include = f"-I{folder}/include"
     else:
         copy, source, include = os.path.join(folder, os.path.basename(path)), os.path.join(folder, os.path.basename(path)), ""

@@ -10,15 +10,20 @@
 static const char source[] =
 	".text\n.globl first, _start\n"
 	".balign 128, 0xcc\nfirst: nop\ncall *%rax\nnop\ncall leaf\nnop\ncall jumper\nnop\ncall other\nnop\ncall *%rdx\nnop\n"
-	"call late\nnop\n" // return addresses: 3, 9, 15, 21, 24, 30
+	"call late\nnop\ncall popper\nnop\ncall bare\nnop\ncall resumer\nnop\n" // return addresses: 3, 9, 15, 21, 24, 30, 36, 42, 48
 	".balign 128, 0xcc\nleaf: push %rbp\nmov %rsp, %rbp\nnop\npop %rbp\nret\n"
 	".balign 128, 0xcc\njumper: test $1, %cl\njmp *%rcx\n"
 	".balign 128, 0xcc\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
-	".balign 128, 0xcc\nlate: test %rax, %rax\njz 1f\nret\n.fill 16, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nnop\nleave\nret\n"
+	".balign 128, 0xcc\nlate: test %rax, %rax\njz 1f\nret\n.fill 16, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nnop\njmp 2f\n2: nop\nleave\nret\n"
 	".balign 128, 0xcc\n_start: mov %rsp, %rdi\nand $-16, %rsp\ncall *%rax\nhlt\n" // the entry: 9
+	".balign 128, 0xcc\npopper: pop %rax\npush (%rbx)\nnop\npush %rax\nnop\npop %r10\nlea (%rsp,%rdi,8), %rsp\npush %r10\nret\n"
+	".balign 128, 0xcc\nbare: nop\ncall *%rax\nnop\nret\n"
+	".balign 128, 0xcc\nfar: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\n.balign 32, 0x90\n.fill 29, 1, 0x90\n.byte 0xeb, 1, 0xcc\n.fill 3936, 1, 0x90\nret\n"
+	".balign 128, 0xcc\nresumer: .fill 150, 1, 0x90\njmp *%rcx\n"
 	".balign 128, 0xcc\n";
 
-enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, TO_LATE = 30, LEAF = 128, OTHER = 384, LATE = 512, ENTRY = 640, SIZE = 768 };
+enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, TO_LATE = 30, TO_POPPER = 36, TO_BARE = 42, TO_RESUMER = 48 };
+enum { LEAF = 128, OTHER = 384, LATE = 512, ENTRY = 640, POPPER = 768, BARE = 896, FAR = 1024, SIZE = 5376 };
 enum { JIT = 0x500000, SP = 0x7000 };
 
 static struct unwind_map map_code(void *context, uint64_t addr)
@@ -72,6 +77,7 @@ static const struct check checks[] = {
 	{ "called directly", LEAF, { TO_LEAF }, INDIRECT_TOO, true },
 	{ "recursion: both called directly", LEAF, { TO_LEAF }, TO_LEAF, true },
 	{ "code made at run time, called by code that jumps on", JIT + 64, { TO_JUMPER }, INDIRECT_TOO, true },
+	{ "the same, where it jumps further down", JIT + 64, { TO_RESUMER }, INDIRECT_TOO, true },
 	{ "code made at run time, called by such code", JIT + 64, { JIT + 16 }, JIT + 32, true },
 	{ "its frame pointer just pushed", JIT + 65, { SP + 32, TO_JUMPER }, INDIRECT_TOO, true },
 	{ "a frame that a direct call to this function made", LEAF + 4, { INDIRECT }, TO_LEAF, false },
@@ -80,8 +86,14 @@ static const struct check checks[] = {
 	{ "a frame of code made at run time, and what a call left further up", JIT + 64, { 1, 2, INDIRECT }, INDIRECT_TOO, false },
 	{ "a function that has set up its frame, and in a slot not written yet what a call long past left", OTHER + 8, { INDIRECT }, INDIRECT_TOO, false },
 	{ "the same behind its leave", OTHER + 10, { INDIRECT }, INDIRECT_TOO, true },
-	{ "a function that sets up a frame in its middle", LATE + 26, { INDIRECT }, INDIRECT_TOO, true },
-	{ "the same, where a direct call to it left the frame's return address", LATE + 26, { INDIRECT }, TO_LATE, false },
+	{ "a function that sets up a frame in its middle, before that", LATE + 5, { INDIRECT }, INDIRECT_TOO, true },
+	{ "the same, though a call to what may be this function left the frame", LATE + 5, { INDIRECT }, TO_OTHER, true },
+	{ "right behind that", LATE + 26, { INDIRECT }, INDIRECT_TOO, false },
+	{ "far behind a frame's beginning and a trap", FAR + 3000, { INDIRECT }, INDIRECT_TOO, false },
+	{ "where it is about to return", FAR + 4000, { INDIRECT }, INDIRECT_TOO, true },
+	{ "behind a jump, of which nothing is said", LATE + 29, { INDIRECT }, INDIRECT_TOO, true },
+	{ "the same, where a direct call to it left the frame's return address", LATE + 29, { INDIRECT }, TO_LATE, false },
+	{ "the same, and at sp that of a call to the function before it", LATE + 29, { TO_OTHER }, TO_LATE, false },
 	{ "a frame whose words are data", LEAF + 4, { 1, 2, 3 }, INDIRECT_TOO, false },
 };
 
@@ -110,6 +122,50 @@ static void run_twice(struct unwind_image *image)
 	ok(found.addr == both[1] && found.via == VIA_LEAF_RULE, "called by what has no frame yet: the caller of that too");
 	found = caller(image, pc, &again, paired, 2);
 	ok(found.addr == paired && found.via == VIA_FP, "but not what stands there once more");
+}
+
+// What pops its return address has it in a register: before a push of that and a return whatever it is, elsewhere when it stands behind a call to this very
+// function.
+static uint64_t with_registers(struct unwind_image *image, uint64_t pc, uint64_t rax, uint64_t r10)
+{
+	const uint64_t stack[8] = { 1, 2, 3, 0, SP + 48, address(image, INDIRECT_TOO) }, regs[5] = { rax, SP + 32, SP, address(image, pc), r10 };
+	struct frame frames[FRAMES] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = FRAMES };
+	struct unwinder *unwinder = unwinder_new();
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 18, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
+		.generation = 1, .map = map_code, .map_context = image,
+	};
+
+	unwind_stack(unwinder, &input, &out);
+	unwinder_free(unwinder);
+	return frames[1].addr;
+}
+
+static void run_registers(struct unwind_image *image)
+{
+	enum { PUSHING = POPPER + 3, MOVING = POPPER + 8, LAST = POPPER + 12 };
+	uint64_t here = address(image, TO_POPPER), indirect = address(image, INDIRECT), paired = address(image, INDIRECT_TOO);
+
+	ok(with_registers(image, PUSHING, here, 0) == here, "a return address popped into a register, by a call to this function");
+	ok(with_registers(image, PUSHING, indirect, 0) == paired, "any other one in a register says nothing");
+	ok(with_registers(image, LAST, 0, indirect) == indirect, "but of the register that is pushed and returned to");
+	ok(with_registers(image, MOVING, 0, indirect) == indirect, "and before sp is moved for that");
+	ok(with_registers(image, OTHER + 8, address(image, TO_OTHER), 0) == paired, "in a function that has its frame it is left from a call long past");
+}
+
+// A function with a frame was called by one that has none: its caller stands right above.
+static void run_bare(struct unwind_image *image)
+{
+	uint64_t stack[12] = { [4] = SP + 72, [5] = address(image, BARE + 3), [6] = address(image, TO_BARE), [9] = SP + 88, [10] = address(image, INDIRECT_TOO) };
+	const uint64_t regs[3] = { SP + 32, SP, address(image, OTHER + 8) };
+	struct frame frames[FRAMES] = { 0 };
+
+	(void)walk(image, regs, stack, sizeof(stack), frames);
+	ok(frames[1].addr == stack[5] && frames[2].addr == stack[6] && frames[3].addr == stack[10], "a caller without a frame, called directly");
+	stack[6] = address(image, INDIRECT);
+	(void)walk(image, regs, stack, sizeof(stack), frames);
+	ok(frames[1].addr == stack[5] && frames[2].addr == stack[10], "an indirect call's return address there says nothing");
 }
 
 // A frame of an interpreter whose lowest words look like the beginning of a new program's stack.
@@ -185,8 +241,11 @@ int main(void)
 	if (made != NULL)
 		for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
 			run(made, &checks[i]);
-	if (made != NULL)
+	if (made != NULL) {
 		run_twice(made);
+		run_registers(made);
+		run_bare(made);
+	}
 	if (made != NULL)
 		run_interpreted(made);
 	if (made != NULL)

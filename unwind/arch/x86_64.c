@@ -15,28 +15,86 @@ static bool is_sigreturn(const uint8_t *code, size_t size)
 	       (size >= sizeof(narrow) && memcmp(code, narrow, sizeof(narrow)) == 0);
 }
 
-// A function that begins with push %rbp; mov %rsp, %rbp (or a check before them), behind the int3 that assemblers of compilers at run time and of V8's builtins
-// fill with. V8 also has functions that set up a frame where they need one, in the middle: of these nothing is said. Nor behind a leave or pop %rbp.
-static bool in_frame(const uint8_t *end, size_t size, uint64_t end_addr)
-{
-	enum { LEAVING_BYTES = 16, CHECK_BYTES = 12, FILLED_TO = 32 };
-	static const uint8_t enter[] = { 0x55, 0x48, 0x89, 0xe5 }, leave[] = { 0x48, 0x8b, 0xe5, 0x5d }; // the latter as V8 writes it
+static const uint8_t enter[] = { 0x55, 0x48, 0x89, 0xe5 }, leave_v8[] = { 0x48, 0x8b, 0xe5, 0x5d };
 
-	for (size_t back = 1; back < size; back++) {
+// leave, pop %rbp, or mov %rbp, %rsp; pop %rbp (as V8 writes them) right before `end`, the last of them a little before, too: an epilogue follows.
+static bool leaves(const uint8_t *end, size_t size)
+{
+	enum { LEAVING_BYTES = 16 };
+
+	// 0xc9 is also how cmp, mov and their like have rcx or r9 twice, behind a REX prefix.
+	bool is_operand = size >= 3 && (end[-3] & 0xf0) == 0x40 && (end[-2] & 4) == 0 && end[-2] != 0x0f && (end[-2] < 0x40 || end[-2] == 0x85 || (end[-2] & 0xfc) == 0x88);
+	if (size > 0 && ((end[-1] == 0xc9 && !is_operand) || end[-1] == 0x5d))
+		return true;
+	for (size_t back = sizeof(leave_v8); back <= LEAVING_BYTES && back <= size; back++)
+		if (memcmp(end - back, leave_v8, sizeof(leave_v8)) == 0)
+			return true;
+	return false;
+}
+
+// push %rbp; mov %rsp, %rbp close before `end`, and nothing in between that may end what runs straight on from there.
+static bool has_just_entered(const uint8_t *end, size_t size)
+{
+	enum { STRAIGHT_BYTES = 64 };
+
+	for (size_t back = 1; back <= STRAIGHT_BYTES && back <= size; back++) {
 		const uint8_t *at = end - back;
-		if (back >= sizeof(enter) && memcmp(at, enter, sizeof(enter)) == 0) {
-			for (size_t before = 1; before <= CHECK_BYTES + 1 && back + before < size; before++)
-				if (at[-(ptrdiff_t)before] == 0xcc && at[-(ptrdiff_t)before - 1] == 0xcc)
-					return true;
-			return false;
-		}
-		bool leaves = (back == 1 && (*at == 0xc9 || *at == 0x5d)) ||
-		              (back >= sizeof(leave) && back <= LEAVING_BYTES && memcmp(at, leave, sizeof(leave)) == 0);
-		bool fills = *at == 0xcc && ((end_addr - back + 1) % FILLED_TO == 0 || (back > 2 && at[1] == 0xcc && at[2] == 0xcc)); // one or two: a trap
-		if (leaves || fills)
+		if (back >= sizeof(enter) && memcmp(at, enter, sizeof(enter)) == 0)
+			return true;
+		if (*at == 0xc3 || *at == 0xc9 || *at == 0xcc || *at == 0x5d || *at == 0xe9 || *at == 0xeb || *at == 0xff)
 			return false;
 	}
 	return false;
+}
+
+// The int3 before an address: what fills up to the next function, or a trap: behind a call that does not return or a jump onwards, or that a check jumps over?
+static bool is_trap(const uint8_t *at, size_t before)
+{
+	return before >= 6 && at[-2] != 0xcc && (at[-6] == 0xe8 || ((at[-3] & 0xf0) == 0x70 && at[-2] == 1) || (at[-3] == 0xeb && at[-2] < 0x80) ||
+	                                         (at[-6] == 0xe9 && at[-3] == 0 && at[-2] == 0));
+}
+
+// A function that begins with push %rbp; mov %rsp, %rbp (or a check before them), behind the int3 that assemblers of compilers at run time and of V8's builtins
+// fill with, is in its frame but for its epilogues. V8 also has functions that set up a frame where they need one, in the middle: right behind that they are.
+// One that began a little before and has not done so yet has none.
+static enum unwind_framed in_frame(const uint8_t *end, size_t size, uint64_t end_addr)
+{
+	enum { CHECK_BYTES = 12, FILLED_TO = 32, BEGUN_BYTES = 128 };
+
+	if (leaves(end, size))
+		return FRAMED_UNSAID;
+	if (has_just_entered(end, size))
+		return FRAMED;
+	for (size_t back = end_addr % FILLED_TO; back + 1 < size; back += FILLED_TO) {
+		const uint8_t *at = end - back;
+		if (at[-1] != 0xcc || is_trap(at, size - back))
+			continue;
+		size_t most = back <= BEGUN_BYTES ? back : CHECK_BYTES + sizeof(enter), check = 0;
+		while (check + sizeof(enter) <= most && memcmp(at + check, enter, sizeof(enter)) != 0)
+			check++;
+		if (check + sizeof(enter) <= most)
+			return check <= CHECK_BYTES ? FRAMED : FRAMED_UNSAID;
+		return most == back ? FRAMED_NOT : FRAMED_UNSAID;
+	}
+	return FRAMED_UNSAID;
+}
+
+// lea (%rsp,%reg,8), %rsp; push %reg; ret, or what is left of it: the return address was popped to get at the arguments below it.
+static uint8_t pushed_back(const uint8_t *code, size_t size)
+{
+	static const uint8_t places[] = { 0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23 }; // perf's registers by their number in instructions
+	unsigned reg = 0;
+
+	if (size >= 4 && (code[0] & 0xfd) == 0x48 && code[1] == 0x8d && code[2] == 0x24) {
+		code += 4;
+		size -= 4;
+	}
+	if (size >= 1 && code[0] == 0x41) {
+		reg = 8;
+		code++;
+		size--;
+	}
+	return size >= 2 && (code[0] & 0xf8) == 0x50 && code[1] == 0xc3 ? places[reg + (code[0] & 7)] : 0xff;
 }
 
 const struct unwind_arch unwind_arch_x86_64 = {
@@ -61,6 +119,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.has_end = x86_has_end,
 	.is_exit = x86_is_exit,
 	.in_frame = in_frame,
+	.pushed_back = pushed_back,
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },
 	.eh_data = { 0, 1 }, .eh_columns = 17, // rax, rdx
