@@ -61,7 +61,7 @@ static bool restore(struct machine *m, uint64_t reg)
 	return true;
 }
 
-static bool advance(struct machine *m, uint64_t to)
+static inline bool advance(struct machine *m, uint64_t to)
 {
 	if (m->initial == NULL || to < m->at)
 		return false;
@@ -212,6 +212,11 @@ static bool run(struct machine *m, struct bytes in)
 	while (bytes_left(&in) > 0) {
 		uint8_t op = bytes_u8(&in);
 		bool good, known = true;
+		// Every other instruction is of this kind, with a number of one byte.
+		if (op == CFA_DEF_CFA_OFFSET && m->row.cfa.kind == CFI_REGISTER && bytes_left(&in) > 0 && *in.at < 0x80) {
+			m->row.cfa_offset = *in.at++;
+			continue;
+		}
 		switch (op & 0xc0) {
 		case CFA_ADVANCE_LOC:
 			good = advance(m, m->at + (op & 0x3f) * m->fde->cie.code_align);

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "perfdata/reader.h"
 
-enum { CHUNK_BYTES = 512 * 1024 };
+enum { CHUNK_BYTES = 144 * 1024 }; // two of the largest records fit; few pages, as each is written to again and again
 
 struct queue_chunk {
 	struct queue_chunk *next; // spare ones
