@@ -9,7 +9,7 @@
 
 // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33, and VG, which has a place of its own).
 enum { UNWIND_REGISTERS = 34, UNWIND_VG = 33 };
-enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_JUMP_BYTES = 256 };
+enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_THREAD_BYTES = 32, UNWIND_THREAD_BEFORE = 8, UNWIND_JUMP_BYTES = 256 };
 
 enum unwind_framed { FRAMED_UNSAID, FRAMED, FRAMED_NOT };
 
@@ -56,6 +56,10 @@ struct unwind_arch {
 	uint8_t (*pushed_back)(const uint8_t *code, size_t size);
 	// The bytes at a return address: do they leave the thread or the program before they return?
 	bool (*is_exit)(const uint8_t *code, size_t size);
+	// The bytes at an address, `size` of them, UNWIND_THREAD_BEFORE of them before it: behind a system call, and soon the frame pointer is made 0, as the ABIs want it in the
+	// outermost frame? So clone's code goes on in the new thread, without CFI and with nothing on its stack. NULL: not asked. perf_result: where its result is.
+	bool (*begins_thread)(const uint8_t *code, size_t size);
+	uint8_t perf_result;
 	struct unwind_sigframe sigframe;
 	// Registers in which a landing pad gets the exception (EH_RETURN_DATA_REGNO of gcc, as DWARF numbers them), and how many registers libgcc's unwinder keeps
 	// (DWARF_FRAME_REGISTERS); 0: its functions that throw are not known.

@@ -283,6 +283,36 @@ static bool is_first_return(const struct walk *walk, const struct unwind_map *ma
 	       code_at(map, at->pc, 2, UNWIND_CALL_BYTES, true, &code) && !walk->arch->is_call(code.end, bytes_left(&code), &distance);
 }
 
+// clone has returned in the child: its FDE ends before the system call (glibc), as what it says is true of the parent alone.
+static bool is_new_thread(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+{
+	struct bytes code;
+	uint64_t result;
+
+	return at->kind == FRAME_LEAF && walk->arch->begins_thread != NULL && walk_sampled_register(walk->input, walk->arch->perf_result, &result) && result == 0 &&
+	       is_code_of(walk, map) && code_at(map, at->pc - UNWIND_THREAD_BEFORE, 2 * UNWIND_THREAD_BEFORE, UNWIND_THREAD_BYTES, false, &code) &&
+	       walk->arch->begins_thread(code.at, bytes_left(&code));
+}
+
+bool walk_was_not_called(struct walk *walk)
+{
+	const size_t count = walk->out->count;
+	struct cfi_row row;
+	struct cfi_fde fde;
+	const struct cfi_section *section;
+	const struct frame *caller = count >= 2 ? &walk->out->frames[count - 2] : NULL;
+
+	if (caller == NULL || walk->has_gap || caller->kind != FRAME_RETURN || walk->out->frames[count - 1].via != VIA_CFI)
+		return false;
+	const struct unwind_map *map = walk_map(walk, caller->addr - 1);
+	if (!is_code_of(walk, map) || !rule_table_row(map->image, caller->addr - 1 - map->bias, &row, &fde, &section))
+		return false;
+	while (bytes_left(&fde.instructions) > 0)
+		if (bytes_u8(&fde.instructions) != 0) // DW_CFA_nop
+			return false;
+	return true;
+}
+
 // A frame that nobody called, as far as can be told without CFI.
 static bool is_outermost(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
@@ -290,7 +320,7 @@ static bool is_outermost(struct walk *walk, const struct unwind_map *map, const 
 		walk->out->frames[walk->out->count - 1].kind = FRAME_INTERRUPTED; // nothing of it has run: its name is the one at the address
 		return true;
 	}
-	return is_above_initial_stack(walk, map, at) || is_end_of_pairs(walk, map, at);
+	return is_new_thread(walk, map, at) || is_above_initial_stack(walk, map, at) || is_end_of_pairs(walk, map, at);
 }
 
 // A frame's lowest word is hardly ever a return address: of 700 samples in frames of V8's code none was, of 400 in code without a frame nearly all

@@ -318,6 +318,11 @@ static bool step_outside(struct walk *walk, struct cursor *at, struct unwind_map
 		at->pc = at->lr = walk->out->frames[walk->out->count - 1].addr = pc;
 		return walk_step(walk, at, end);
 	}
+	if (at->kind == FRAME_RETURN && walk_was_not_called(walk)) {
+		walk->out->count--;
+		*end = UNWIND_ROOT_GUESSED;
+		return false;
+	}
 	return at->kind != FRAME_RETURN && walk_from_nowhere(walk, at);
 }
 

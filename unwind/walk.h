@@ -162,6 +162,9 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 bool walk_from_nowhere(struct walk *walk, struct cursor *at);
 // fp.c: whether what stands before a return address may be a call that led to `pc`.
 bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc);
+// fp.c: whether the frame below the last is one that nobody called, so that what was taken for its return address, which is no code, is none: its FDE has no
+// instructions, by which it never moved sp, and yet it made a call. makecontext's __start_context is such a one (glibc).
+bool walk_was_not_called(struct walk *walk);
 // fp.c: the frame pointer's pair alone.
 bool walk_frame_pointer(struct walk *walk, struct cursor *at);
 

@@ -97,6 +97,19 @@ static uint8_t pushed_back(const uint8_t *code, size_t size)
 	return size >= 2 && (code[0] & 0xf8) == 0x50 && code[1] == 0xc3 ? places[reg + (code[0] & 7)] : 0xff;
 }
 
+// syscall, at most test %rax, %rax and a jump behind it, and an xor %ebp, %ebp. Bytes are not decoded: of code without CFI where a system call has just answered 0.
+static bool begins_thread(const uint8_t *code, size_t size)
+{
+	bool is_call = false;
+
+	for (size_t i = 0; i + 2 <= UNWIND_THREAD_BEFORE; i++)
+		is_call = is_call || (code[i] == 0x0f && code[i + 1] == 0x05);
+	for (size_t i = UNWIND_THREAD_BEFORE; is_call && i + 1 < size; i++)
+		if (code[i] == 0x31 && code[i + 1] == 0xed)
+			return true;
+	return false;
+}
+
 const struct unwind_arch unwind_arch_x86_64 = {
 	.name = "x86_64",
 	.machine = EM_X86_64,
@@ -120,6 +133,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.is_exit = x86_is_exit,
 	.in_frame = in_frame,
 	.pushed_back = pushed_back,
+	.begins_thread = begins_thread, .perf_result = 0, // rax
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },
 	.eh_data = { 0, 1 }, .eh_columns = 17, // rax, rdx
