@@ -9,6 +9,7 @@ const char *kind_text(enum kind kind)
 	static const char *const texts[KIND_COUNT] = {
 		"identical", "same frames, another end", "libunwind is wrong by the functions' instructions",
 		"libunwind stops at a register that was popped, ours is right by the instructions",
+		"a throw goes on where it is handled, libunwind has the frames in between too",
 		"likely libunwind leaves out a caller that called code without CFI", "likely libunwind is wrong: what it finds is behind no call",
 		"ours goes on", "libunwind goes on", "frames differ", "ours is wrong by the functions' instructions", "both are wrong by the functions' instructions",
 	};
@@ -76,6 +77,21 @@ static bool is_left_out(struct witness *witness, const struct unwind_input *inpu
 	       copied_word(input, arch, arch->perf_fp, 1, &paired) && paired == ours->frames[at].addr;
 }
 
+// Ours goes on where an exception is handled (by what is about to be installed), and libunwind comes there, too.
+static bool is_landing(const struct unwind_stack *ours, const struct unwind_stack *theirs, size_t same)
+{
+	// That frame's address may have been put in the return address's place already: then both have it, and libunwind goes on in the frames in between.
+	size_t first = same > 0 && ours->frames[same - 1].via == VIA_LANDING ? same - 1 : same, rest = ours->count - first;
+
+	if (first >= ours->count || ours->frames[first].via != VIA_LANDING || theirs->count < first + rest)
+		return false;
+	// The handler begins elsewhere in its function than where it had called.
+	for (size_t i = 1; i < rest; i++)
+		if (ours->frames[first + i].addr != theirs->frames[theirs->count - rest + i].addr)
+			return false;
+	return true;
+}
+
 enum kind kind_of(struct witness *witness, const struct unwind_input *input, const struct unwind_stack *ours, const struct unwind_stack *theirs,
                   const struct unwind_stack *third, size_t *at)
 {
@@ -83,7 +99,9 @@ enum kind kind_of(struct witness *witness, const struct unwind_input *input, con
 	bool is_same = same == ours->count && same == theirs->count, is_whole = third != NULL && told == ours->count && told == third->count;
 
 	*at = same;
-	if (told > 0 && told < third->count && third->frames[told].via == VIA_NONE) {
+	// An image's word that nothing called a function is no less sure (Go's mstart).
+	bool is_root = told == ours->count && ours->end == UNWIND_ROOT;
+	if (told > 0 && told < third->count && third->frames[told].via == VIA_NONE && !is_root) {
 		*at = told;
 		return is_same ? KIND_BOTH_WRONG : KIND_OURS_WRONG;
 	}
@@ -93,6 +111,8 @@ enum kind kind_of(struct witness *witness, const struct unwind_input *input, con
 		return KIND_PEER_WRONG;
 	if (is_whole && same == theirs->count && theirs->end == UNWIND_BAD_READ && same > 1 && third->frames[1].via == VIA_NONE)
 		return KIND_PEER_STOPS;
+	if (is_landing(ours, theirs, same))
+		return KIND_LANDING;
 	if (same == theirs->count)
 		return KIND_OURS_LONGER;
 	if (same == ours->count)

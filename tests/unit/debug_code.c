@@ -216,7 +216,7 @@ static struct unwind_map map_code(void *context, uint64_t addr)
 }
 
 // A stack whose leaf stands at `pc`: sp at word 0, where a return address of a call long past lies; fp at word 5, whose pair leads to _start.
-static enum kind judge(struct witness *witness, struct fixture *f, const char *leaf, const char *ours, const char *theirs)
+static enum kind judge(struct witness *witness, struct fixture *f, const char *leaf, const char *ours, const char *theirs, enum unwind_end end)
 {
 	uint64_t pc = label(f, leaf), start = label(f, "start_return"), stale = label(f, "framed_return");
 	const uint64_t stack[8] = { stale, 0, 0, 0, 0, SP + 56, start }, regs[3] = { SP + 40, SP, pc };
@@ -225,7 +225,7 @@ static enum kind judge(struct witness *witness, struct fixture *f, const char *l
 		.generation = 1, .map = map_code, .map_context = f,
 	};
 	struct frame room[16], own[3] = { { pc, FRAME_LEAF, VIA_NONE } }, peers[3] = { { pc, FRAME_LEAF, VIA_NONE } };
-	struct unwind_stack a = { .frames = own, .count = 1 }, b = { .frames = peers, .count = 1 }, third = { .frames = room, .capacity = 16 };
+	struct unwind_stack a = { .frames = own, .count = 1, .end = end }, b = { .frames = peers, .count = 1, .end = UNWIND_NO_CFI }, third = { .frames = room, .capacity = 16 };
 	size_t at;
 
 	witness_stack(witness, &input, &third);
@@ -234,6 +234,24 @@ static enum kind judge(struct witness *witness, struct fixture *f, const char *l
 	for (const char *p = theirs; *p != '\0'; p++)
 		peers[b.count++] = (struct frame){ *p == 's' ? start : stale, FRAME_RETURN, VIA_CFI };
 	return kind_of(witness, &input, &a, &b, &third, &at);
+}
+
+// Ours goes on where an exception is handled; libunwind has the frames to be left before that.
+static void check_landing(void)
+{
+	struct frame own[3] = { { 10, FRAME_LEAF, VIA_NONE }, { 31, FRAME_RETURN, VIA_LANDING }, { 40, FRAME_RETURN, VIA_CFI } };
+	struct frame peers[4] = { { 10, FRAME_LEAF, VIA_NONE }, { 20, FRAME_RETURN, VIA_CFI }, { 30, FRAME_RETURN, VIA_CFI }, { 40, FRAME_RETURN, VIA_CFI } };
+	const struct unwind_input input = { .machine = EM_NONE };
+	struct unwind_stack ours = { .frames = own, .count = 3 }, theirs = { .frames = peers, .count = 4 };
+	size_t at;
+
+	ok(kind_of(NULL, &input, &ours, &theirs, NULL, &at) == KIND_LANDING && at == 1, "a throw that is about to go on where it is handled");
+	peers[3].addr = 41;
+	enum kind other = kind_of(NULL, &input, &ours, &theirs, NULL, &at);
+	own[1].via = VIA_CFI;
+	peers[3].addr = 40;
+	ok(other == KIND_NO_CALL && kind_of(NULL, &input, &ours, &theirs, NULL, &at) == KIND_NO_CALL,
+	   "but not where the rest differs, or nothing told of it");
 }
 
 static void check_kinds(struct fixture *f)
@@ -257,10 +275,12 @@ static void check_kinds(struct fixture *f)
 		return;
 	}
 	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++) {
-		enum kind kind = judge(witness, f, checks[i].leaf, checks[i].ours, checks[i].theirs);
+		enum kind kind = judge(witness, f, checks[i].leaf, checks[i].ours, checks[i].theirs, UNWIND_NO_CFI);
 		if (!ok(kind == checks[i].kind, "%s", checks[i].what))
 			diag("%s", kind_text(kind));
 	}
+	ok(judge(witness, f, "framed_here", "", "s", UNWIND_ROOT) == KIND_THEIRS_LONGER, "but a root that the image itself tells of is one");
+	check_landing();
 	witness_free(witness);
 }
 
