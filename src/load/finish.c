@@ -248,11 +248,12 @@ static void load_caveats(struct loader *loader)
 	if (loader->images.assumed_vdso && (loader->has_unwound || reader_features(loader->reader)->names == NULL))
 		loader_caveat(loader, "no build ID of the vdso was recorded: the running kernel's, of the same release, is taken for it");
 	if (loader->has_unwound && loader->images.not_found > 0)
-		loader_caveat(loader, "%llu binaries are not on this host: stacks end where they lead into them",
-		              (unsigned long long)loader->images.not_found);
+		loader_caveat(loader, "%llu %s not on this host: stacks end where they lead into %s",
+		              (unsigned long long)loader->images.not_found, loader->images.not_found == 1 ? "binary is" : "binaries are",
+		              loader->images.not_found == 1 ? "it" : "them");
 	if (loader->has_unwound && loader->images.wrong > 0)
-		loader_caveat(loader, "%llu binaries on this host are not the ones that ran (build ID or machine differ): stacks end there",
-		              (unsigned long long)loader->images.wrong);
+		loader_caveat(loader, "%llu %s that ran (build ID or machine differ): stacks end there", (unsigned long long)loader->images.wrong,
+		              loader->images.wrong == 1 ? "binary on this host is not the one" : "binaries on this host are not the ones");
 }
 
 void load_meta(struct loader *loader)
