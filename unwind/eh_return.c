@@ -77,7 +77,9 @@ bool eh_return_target(struct walk *walk, const struct eh_frame *frame, const str
 				register_put(to, reg, value);
 		}
 		*ra = pending;
-	} else if (*ra != pending && pending != other.ra) { // the latter: the landing pad was stored where sp will be
+	} else if (*ra == other.ra) { // AArch64: the landing pad was stored in the own slot
+		*ra = pending;
+	} else if (*ra != pending && pending != other.ra) { // the latter: it was stored where sp will be (x86)
 		return false;
 	}
 	register_put(to, walk->arch->dwarf_sp, other.cfa);

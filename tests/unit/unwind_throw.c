@@ -116,6 +116,71 @@ static void test(struct unwind_image *image, const struct check *check)
 	unwinder_free(unwinder);
 }
 
+// ---------------------------------------------------------------- AArch64
+static const char source_arm[] =
+	".text\n.globl _start\n"
+	".balign 64\n_start: .cfi_startproc\n.cfi_undefined x30\nbl main\nnop\n.cfi_endproc\n"
+	".balign 64\nmain: .cfi_startproc\nstp x29, x30, [sp, #-32]!\n.cfi_def_cfa_offset 32\n.cfi_offset x29, -32\n.cfi_offset x30, -24\nbl middle\nnop\n.cfi_endproc\n"
+	".balign 64\nmiddle: .cfi_startproc\nstp x29, x30, [sp, #-48]!\n.cfi_def_cfa_offset 48\n.cfi_offset x29, -48\n.cfi_offset x30, -40\nbl thrower\nnop\n.cfi_endproc\n"
+	".balign 64\nthrower: .cfi_startproc\nsub sp, sp, #2048\n.cfi_def_cfa_offset 2048\n.cfi_offset x29, -2048\n.cfi_offset x30, -2040\n.cfi_offset x0, -2032\n"
+	".cfi_offset x1, -2024\nnop\nnop\n.cfi_endproc\n"
+	".balign 64\n";
+
+enum { ARM_TO_MAIN = 4, ARM_TO_MIDDLE = 64 + 8, ARM_TO_THROWER = 128 + 8, ARM_BODY = 192 + 4, ARM_LANDING = 64 + 8 + 4 };
+// Contexts at words 10 and 130; thrower's saved registers at its frame's low end.
+enum { ARM_OWN = 10, ARM_OTHER = 130, COLUMN_FP = 29, COLUMN_RA = 30, COLUMN_CFA = 98, ARM_FP = 0, ARM_RA, ARM_MIDDLE_SP = 256, ARM_MAIN_SP = 262, ARM_WORDS = 268 };
+
+static void test_arm(struct unwind_image *image, const char *what, uint64_t fp, uint64_t ra, const uint64_t expected[3], uint8_t via)
+{
+	uint64_t stack[ARM_WORDS] = { fp }, start = image->image->entry, regs[3] = { AT(0), AT(0), start + ARM_BODY };
+	struct frame frames[FRAMES] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = FRAMES };
+	struct unwinder *unwinder = unwinder_new();
+	size_t right = 0, count = 0;
+
+	stack[ARM_RA] = start + ra;
+	stack[ARM_OWN + COLUMN_RA] = AT(ARM_RA);
+	stack[ARM_OWN + COLUMN_CFA] = AT(ARM_MIDDLE_SP);
+	stack[ARM_OWN + COLUMN_CFA + 1] = start + ARM_TO_THROWER;
+	stack[ARM_OTHER + COLUMN_FP] = AT(ARM_MIDDLE_SP);
+	stack[ARM_OTHER + COLUMN_RA] = AT(ARM_MIDDLE_SP + 1);
+	stack[ARM_OTHER + COLUMN_CFA] = AT(ARM_MAIN_SP);
+	stack[ARM_OTHER + COLUMN_CFA + 1] = start + ARM_LANDING;
+	stack[ARM_MIDDLE_SP] = AT(ARM_MAIN_SP);
+	stack[ARM_MIDDLE_SP + 1] = (start + ARM_TO_MIDDLE) | (uint64_t)0x5a << 56; // signed
+	stack[ARM_MAIN_SP + 1] = start + ARM_TO_MAIN;
+	const struct unwind_input input = {
+		.machine = EM_AARCH64, .regs = regs, .regs_mask = (uint64_t)1 << 29 | (uint64_t)1 << 31 | (uint64_t)1 << 32, .stack = (const uint8_t *)stack,
+		.stack_size = sizeof(stack), .generation = 1, .map = map_code, .map_context = image,
+	};
+	unwind_stack(unwinder, &input, &out);
+	for (; count < 3 && expected[count] != 0; count++)
+		right += frames[count + 1].addr == start + expected[count];
+	ok(right == count && out.count == count + 1 && out.end == UNWIND_ROOT && frames[1].via == via, "AArch64, %s: %zu of %zu frames right, by %s", what, right, count,
+	   frame_via_name(frames[1].via));
+	unwinder_free(unwinder);
+}
+
+static void run_arm(void)
+{
+	const uint64_t called[3] = { ARM_TO_THROWER, ARM_TO_MIDDLE, ARM_TO_MAIN }, handles[3] = { ARM_TO_MIDDLE, ARM_TO_MAIN };
+	struct unwind_image *made = NULL;
+	struct image *image;
+
+	scratch_write("arm.s", source_arm);
+	if (!shell("aarch64-linux-gnu-as -o arm.o arm.s 2>err && aarch64-linux-gnu-ld -o arm arm.o 2>>err") || !image_open_path(&image, scratch_path("arm"), NULL)) {
+		skip("no assembler for AArch64", "functions that throw");
+		return;
+	}
+	unwind_image_new(&made, image, false, NULL);
+	image_release(image);
+	test_arm(made, "nothing is put anywhere yet", NOBODYS_FP, ARM_TO_THROWER, called, VIA_EXPR);
+	test_arm(made, "the frame pointer is", AT(ARM_MAIN_SP), ARM_TO_THROWER, handles, VIA_LANDING);
+	test_arm(made, "all registers are", AT(ARM_MAIN_SP), ARM_TO_MIDDLE, handles, VIA_LANDING);
+	test_arm(made, "the landing pad's address is in the own slot", AT(ARM_MAIN_SP), ARM_LANDING, handles, VIA_LANDING);
+	unwind_image_free(made);
+}
+
 int main(void)
 {
 	struct image *image;
@@ -135,5 +200,6 @@ int main(void)
 	for (size_t i = 0; made != NULL && i < sizeof(checks) / sizeof(checks[0]); i++)
 		test(made, &checks[i]);
 	unwind_image_free(made);
+	run_arm();
 	return tap_done();
 }
