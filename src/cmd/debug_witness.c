@@ -19,6 +19,8 @@ struct functions {
 	struct elf_symbols *symbols; // NULL: none
 };
 
+enum { DWARF_RSP = 7 };
+
 struct witness {
 	struct libunwind *libunwind;
 	struct code *code;
@@ -77,6 +79,21 @@ static struct functions *functions_of(struct witness *w, struct image *image)
 // By the symbols of an image. Labels without a size may be entered otherwise than by a call.
 static bool function_in(struct functions *functions, uint64_t vaddr, struct code_function *out);
 
+static bool other_function(void *context, uint64_t addr, struct code_function *out);
+
+static bool function_of(struct functions *functions, uint64_t start, uint64_t size, struct code_function *out)
+{
+	const struct image *image = functions->module.image;
+	struct bytes code;
+
+	if (!image_at_vaddr(image, start, size, &code))
+		return false;
+	*out = (struct code_function){
+		.key = hash_pair((uint64_t)(uintptr_t)image, start), .addr = start, .bytes = code.at, .size = size, .other = other_function, .context = functions,
+	};
+	return true;
+}
+
 // The one that begins at an address.
 static bool other_function(void *context, uint64_t addr, struct code_function *out)
 {
@@ -85,21 +102,13 @@ static bool other_function(void *context, uint64_t addr, struct code_function *o
 
 static bool function_in(struct functions *functions, uint64_t vaddr, struct code_function *out)
 {
-	const struct image *image = functions->module.image;
 	struct symbol_hit hit;
-	struct bytes code;
 
-	if (functions->symbols == NULL || !elf_symbols_lookup(&functions->module, functions->symbols, vaddr, &hit) || hit.size == 0 || hit.is_stub ||
-	    !image_at_vaddr(image, hit.start, hit.size, &code))
-		return false;
-	*out = (struct code_function){
-		.key = hash_pair((uint64_t)(uintptr_t)image, hit.start), .addr = hit.start, .bytes = code.at, .size = hit.size, .other = other_function,
-		.context = functions,
-	};
-	return true;
+	return functions->symbols != NULL && elf_symbols_lookup(&functions->module, functions->symbols, vaddr, &hit) && hit.size > 0 && !hit.is_stub &&
+	       function_of(functions, hit.start, hit.size, out);
 }
 
-// The function that has an address, by its image's symbols or by the jitdump that has it.
+// The function that has an address, by its image's symbols, else by its CFI, or by the jitdump that has it.
 static bool function_at(struct witness *w, const struct unwind_input *input, uint64_t addr, uint64_t *start, struct code_function *out)
 {
 	struct unwind_map map = input->map(input->map_context, addr);
@@ -113,12 +122,15 @@ static bool function_at(struct witness *w, const struct unwind_input *input, uin
 		*out = (struct code_function){ .key = hash_bytes(w->jit.data, w->jit.size), .bytes = (const uint8_t *)w->jit.data, .size = w->jit.size };
 		return true;
 	}
-	if (!function_in(functions_of(w, map.image->image), addr - map.bias, out))
+	struct functions *functions = functions_of(w, map.image->image);
+	if (!function_in(functions, addr - map.bias, out) &&
+	    !(rule_table_row(map.image, addr - map.bias, &row, &fde, &section) && function_of(functions, fde.start, fde.end - fde.start, out)))
 		return false;
 	*start = out->addr + map.bias;
 	out->is_c = rule_table_row(map.image, out->addr, &row, &fde, &section);
 	out->key += out->is_c;
-	return true;
+	// A part of a function is jumped to, with a frame.
+	return !out->is_c || (row.cfa.kind == CFI_REGISTER && row.cfa.value == DWARF_RSP && row.cfa_offset == 8);
 }
 
 static bool copied_word(void *context, uint64_t addr, uint64_t *out)
