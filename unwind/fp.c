@@ -372,7 +372,7 @@ static bool is_unlike_frames(const struct walk *walk, const struct cursor *at, c
 }
 
 // A return address in an image's entry function, found by a guess: the stack of what returns there is the new program's. If that is not above, a call long past has
-// left the address, which is all too good: it ends the stack as complete.
+// left the address, which is all too good: by its CFI it ends the stack as complete.
 static bool is_left_by_entry(struct walk *walk, const struct candidate *from)
 {
 	const struct cursor caller = { .pc = from->ra, .lr = from->ra, .sp = from->sp, .fp = from->fp, .kind = FRAME_RETURN };
@@ -381,6 +381,8 @@ static bool is_left_by_entry(struct walk *walk, const struct candidate *from)
 
 	if ((from->via == VIA_FP && !walk->arch->fp_gives_sp) || !is_code(walk, from->ra - 1, &map) || !is_code_of(walk, map) || !is_entry(map, from->ra))
 		return false;
+	if (rule_table_find(map->image, from->ra - 1 - map->bias, &walk->unwinder->counters).kind != RULE_ROOT)
+		return false; // another function, close behind it; or nothing says that it is the root
 	// Of a stack that is not there as far as that nothing can be told.
 	return stack_word(&walk->view, from->sp + (uint64_t)ENTRY_WORDS * walk->arch->word_bytes, &word) && !is_above_initial_stack(walk, map, &caller);
 }

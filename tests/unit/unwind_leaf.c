@@ -15,7 +15,7 @@ static const char source[] =
 	".balign 128, 0xcc\njumper: test $1, %cl\njmp *%rcx\n"
 	".balign 128, 0xcc\nother: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nnop\nleave\nret\n"
 	".balign 128, 0xcc\nlate: test %rax, %rax\njz 1f\nret\n.fill 16, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nnop\njmp 2f\n2: nop\nleave\nret\n"
-	".balign 128, 0xcc\n_start: mov %rsp, %rdi\nand $-16, %rsp\ncall *%rax\nhlt\n" // the entry: 9
+	".balign 128, 0xcc\n_start: .cfi_startproc\n.cfi_undefined rip\nmov %rsp, %rdi\nand $-16, %rsp\ncall *%rax\nhlt\n.cfi_endproc\n" // the entry: 9
 	".balign 128, 0xcc\npopper: pop %rax\npush (%rbx)\nnop\npush %rax\nnop\npop %r10\nlea (%rsp,%rdi,8), %rsp\npush %r10\nret\n"
 	".balign 128, 0xcc\nbare: nop\ncall *%rax\nnop\nret\n"
 	".balign 128, 0xcc\nfar: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\n.balign 32, 0x90\n.fill 29, 1, 0x90\n.byte 0xeb, 1, 0xcc\n.fill 3936, 1, 0x90\nret\n"
