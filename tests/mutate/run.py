@@ -64,7 +64,7 @@ MUTANTS = [
     ("AArch64: the link register of what was interrupted", "unwind/arch/aarch64.c", ".lr = 552", ".lr = 560", "unwind_foreign"),
     ("i386: where the kernel saved the pc", "unwind/arch/i386.c", ".pc = 216", ".pc = 212", "unwind_foreign"),
     ("i386: words of four bytes", "unwind/arch/i386.c", ".word_bytes = 4,", ".word_bytes = 8,", "unwind_foreign"),
-    ("rows: another CFA register than the row before", "unwind/rule_table.c", "(is_at_fp ? RULE_FP : RULE_SP)", "base", "rule_table"),
+    ("rows: another CFA register than the row before", "unwind/rule_table.c", "(is_at_fp ? RULE_FP : RULE_SP)", "(c->rule.kind & RULE_BASE_MASK)", "rule_table"),
     ("rows: fp saved by now", "unwind/rule_table.c", "(is_fp_saved ? RULE_FP_SAVED : 0)", "0", "rule_table"),
     ("rules by address: of mappings that the address space has", "unwind/near.h", " && (places >> (entry->key & (PLACES - 1)) & 1) != 0", "", "unwind_near"),
     ("rules by address: an address space's own mappings", "unwind/near.h", "if (space->generation != generation)", "if (0)", "unwind_near"),
