@@ -90,7 +90,7 @@ const struct unwind_arch unwind_arch_aarch64 = {
 	.is_sigreturn = is_sigreturn,
 	.has_end = has_end,
 	.is_exit = is_exit,
-	// siginfo (128 bytes), ucontext up to uc_mcontext (176), fault address, x0 to x30, sp, pc
 	.eh_data = { 0, 1 }, .eh_columns = 97, // x0, x1
+	// siginfo (128 bytes), ucontext up to uc_mcontext (176), fault address, x0 to x30, sp, pc
 	.sigframe = { .pc = 568, .sp = 560, .fp = 544, .lr = 552, .pair = 4688 },
 };
