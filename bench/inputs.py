@@ -152,15 +152,21 @@ def postgres_backends(tools, seconds, clients=4):
             if subprocess.run(pgbench + ["-i", "-q", "-s", "3", "postgres"], check=False, **how).returncode == 0:
                 break
             time.sleep(0.1)
-        load = subprocess.Popen(pgbench + ["-c", str(clients), "-j", "2", "-T", str(seconds + 30), "-n", "-S", "postgres"], **how)
-        pids = []
-        for _ in range(50):
-            time.sleep(0.1)
+        for _ in range(3): # it may give up when the server is slow to take its connections
+            with open(os.path.join(folder, "errors"), "w") as errors:
+                load = subprocess.Popen(pgbench + ["-c", str(clients), "-j", "2", "-T", str(seconds + 30), "-n", "-S", "postgres"], **how | {"stderr": errors})
+            for _ in range(150):
+                time.sleep(0.1)
+                if len(backends_of(server.pid)) >= clients or load.poll() is not None:
+                    break
+            time.sleep(0.3) # the connection that pgbench asks for the table's size by is gone then
             pids = backends_of(server.pid)
-            if len(pids) >= clients:
+            if load.poll() is None and len(pids) >= clients:
                 break
-        time.sleep(0.3) # the connection that pgbench asks for the table's size by is gone then
-        pids = backends_of(server.pid)
+            load.terminate()
+            load.wait()
+        else:
+            raise RuntimeError("pgbench ended early: " + open(os.path.join(folder, "errors")).read()[-500:])
         yield pids
     finally:
         for process in (load, server):

@@ -18,6 +18,7 @@ import time
 import inputs
 
 SHORT, WARM, LONG = 3, 5, 10
+TRIES, SAMPLES_LEAST = 3, 200
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER: what a killed command leaves behind is ours to wait for, and its time is known
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 
@@ -141,6 +142,14 @@ def wait_for_events(pid):
     time.sleep(0.3)
 
 
+def peak_mb(pid):
+    """So far, of the program alone: in what wait4(2) tells of a child is the memory that its parent had at the fork."""
+    for line in open(f"/proc/{pid}/status"):
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0 # it has ended already
+
+
 def attach(recorder, target, seconds, mark=None):
     """Records a target for some seconds. `cpu`: of the whole process; with a mark: `marked`, the CPU time from then to the last second, and its moments."""
     with target(seconds) as (pids, go):
@@ -154,9 +163,10 @@ def attach(recorder, target, seconds, mark=None):
         time.sleep(seconds - (mark or 0))
         if mark is not None:
             result = {"marked": cpu_seconds(child.pid) - before, "since": since, "until": time.monotonic_ns()}
+        peak = peak_mb(child.pid)
         os.kill(child.pid, signal.SIGINT)
         _, _, usage = os.wait4(child.pid, 0)
-    return result | {"cpu": usage.ru_utime + usage.ru_stime, "peak_mb": usage.ru_maxrss / 1024}
+    return result | {"cpu": usage.ru_utime + usage.ru_stime, "peak_mb": peak}
 
 
 def costs(recorder, path, target, repeat, short=SHORT, warm=WARM, long=LONG):
@@ -167,13 +177,17 @@ def costs(recorder, path, target, repeat, short=SHORT, warm=WARM, long=LONG):
 
     best = {"short_us": float("inf"), "steady_us": float("inf"), "peak_mb": 0.0}
     for _ in range(repeat):
-        fresh()
-        ran = attach(recorder, target, short)
-        best["short_us"] = min(best["short_us"], 1e6 * ran["cpu"] / max(1, count_samples(path)))
+        for _ in range(TRIES): # a target may end early, and nothing can be said of a few samples
+            fresh()
+            ran = attach(recorder, target, short)
+            count = count_samples(path) if os.path.exists(path) else 0
+            if count >= SAMPLES_LEAST:
+                best["short_us"] = min(best["short_us"], 1e6 * ran["cpu"] / count)
+                break
         fresh()
         ran = attach(recorder, target, long, warm)
         times, lost = records(path)
         steady = sum(ran["since"] <= at < ran["until"] for at in times)
         best["steady_us"] = min(best["steady_us"], 1e6 * ran["marked"] / max(1, steady))
         best |= {"samples": len(times), "lost": lost, "file_mb": os.path.getsize(path) / 1e6, "peak_mb": max(best["peak_mb"], ran["peak_mb"])}
-    return best
+    return {key: None if figure == float("inf") else figure for key, figure in best.items()} # None: it never took enough samples

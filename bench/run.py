@@ -92,7 +92,7 @@ RECORD_COLUMNS = [
 
 
 def peer(row, key, form):
-    return format(row["perf"][key], form) if "perf" in row else "-"
+    return format(row["perf"][key], form) if row.get("perf", {}).get(key) is not None else "-"
 
 
 def busy(threads, frames, *images):
