@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "tests/assembled.h"
 #include "tests/compile.h"
 
 static struct buf original;
@@ -248,20 +249,7 @@ static const char unreadable_source[] =
 
 static bool spoil(struct buf *file, const char *section_name)
 {
-	struct image *image;
-	bool found = false;
-
-	if (!image_open_bytes(&image, file->data, file->size, false, "built", NULL))
-		return false;
-	const struct image_section *section = image_find_section(image, section_name);
-	for (uint64_t i = 0; section != NULL && i + 1 < section->size && !found; i++) {
-		char *at = file->data + section->offset + i;
-		found = at[0] == 0x2e && at[1] == 0x11;
-		if (found)
-			at[0] = 0x3a; // DW_CFA_lo_user and above
-	}
-	image_release(image);
-	return found;
+	return patch_section(file, section_name, (const uint8_t[]){ 0x2e, 0x11 }, (const uint8_t[]){ 0x3a, 0x11 }); // DW_CFA_lo_user and above
 }
 
 static struct unwind_map map_of(void *context, uint64_t addr)

@@ -4,6 +4,7 @@
 
 #include <elf.h>
 
+#include "tests/assembled.h"
 #include "tests/compile.h"
 
 // Functions of 128 bytes.
@@ -70,20 +71,8 @@ static void test(struct unwind_image *image, const struct check *check)
 
 int main(void)
 {
-	struct image *image;
-	struct unwind_image *made = NULL;
-
 	scratch_make();
-	scratch_write("begin.s", source);
-	if (!shell("test $(uname -m) = x86_64 && as -o begin.o begin.s 2>err && ld -o begin begin.o 2>>err")) {
-		skip("no assembler for it", "code that was started");
-		return tap_done();
-	}
-	if (image_open_path(&image, scratch_path("begin"), NULL)) {
-		unwind_image_new(&made, image, false, NULL);
-		image_release(image);
-	}
-	ok(made != NULL, "the program is there");
+	struct unwind_image *made = assembled("", "begin", source, "code that was started");
 	for (size_t i = 0; made != NULL && i < sizeof(checks) / sizeof(checks[0]); i++)
 		test(made, &checks[i]);
 	unwind_image_free(made);

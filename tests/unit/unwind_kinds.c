@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <sys/auxv.h>
 
+#include "tests/assembled.h"
 #include "tests/compile.h"
 
 static struct unwind_image *open_bytes(const char *data, size_t size)
@@ -38,22 +39,9 @@ static const char both_source[] =
 	".cfi_endproc\n";
 
 // In one section, makes the CFA offset of 112 (DW_CFA_def_cfa_offset, uleb) another.
-static bool patch_offset(struct buf *file, const char *section_name, char to)
+static bool patch_offset(struct buf *file, const char *section_name, uint8_t to)
 {
-	struct image *image;
-	bool found = false;
-
-	if (!image_open_bytes(&image, file->data, file->size, false, "built", NULL))
-		return false;
-	const struct image_section *section = image_find_section(image, section_name);
-	for (uint64_t i = 0; section != NULL && i + 1 < section->size && !found; i++) {
-		char *at = file->data + section->offset + i;
-		found = at[0] == 0x0e && at[1] == 112;
-		if (found)
-			at[1] = to;
-	}
-	image_release(image);
-	return found;
+	return patch_section(file, section_name, (const uint8_t[]){ 0x0e, 112 }, (const uint8_t[]){ 0x0e, to });
 }
 
 static int32_t offset_inside(const struct buf *file)

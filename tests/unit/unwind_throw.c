@@ -4,6 +4,7 @@
 
 #include <elf.h>
 
+#include "tests/assembled.h"
 #include "tests/compile.h"
 
 // Functions of 64 bytes: outer calls main, that middle, that thrower. The landing pad has an FDE of its own, as in .text.unlikely, and nothing before it.
@@ -164,16 +165,9 @@ static void test_arm(struct unwind_image *image, const char *what, uint64_t fp, 
 static void run_arm(void)
 {
 	const uint64_t called[3] = { ARM_TO_THROWER, ARM_TO_MIDDLE, ARM_TO_MAIN }, handles[3] = { ARM_TO_MIDDLE, ARM_TO_MAIN };
-	struct unwind_image *made = NULL;
-	struct image *image;
-
-	scratch_write("arm.s", source_arm);
-	if (!shell("aarch64-linux-gnu-as -o arm.o arm.s 2>err && aarch64-linux-gnu-ld -o arm arm.o 2>>err") || !image_open_path(&image, scratch_path("arm"), NULL)) {
-		skip("no assembler for AArch64", "functions that throw");
+	struct unwind_image *made = assembled("aarch64-linux-gnu-", "arm", source_arm, "AArch64's functions that throw");
+	if (made == NULL)
 		return;
-	}
-	unwind_image_new(&made, image, false, NULL);
-	image_release(image);
 	test_arm(made, "nothing is put anywhere yet", NOBODYS_FP, ARM_TO_THROWER, called, VIA_EXPR);
 	test_arm(made, "the frame pointer is", AT(ARM_MAIN_SP), ARM_TO_THROWER, handles, VIA_LANDING);
 	test_arm(made, "all registers are", AT(ARM_MAIN_SP), ARM_TO_MIDDLE, handles, VIA_LANDING);
@@ -183,20 +177,8 @@ static void run_arm(void)
 
 int main(void)
 {
-	struct image *image;
-	struct unwind_image *made = NULL;
-
 	scratch_make();
-	scratch_write("throw.s", source);
-	if (!shell("test $(uname -m) = x86_64 && as -o throw.o throw.s 2>err && ld -o throw throw.o 2>>err")) {
-		skip("no assembler for it", "functions that throw");
-		return tap_done();
-	}
-	if (image_open_path(&image, scratch_path("throw"), NULL)) {
-		unwind_image_new(&made, image, false, NULL);
-		image_release(image);
-	}
-	ok(made != NULL, "the program is there");
+	struct unwind_image *made = assembled("", "throw", source, "functions that throw");
 	for (size_t i = 0; made != NULL && i < sizeof(checks) / sizeof(checks[0]); i++)
 		test(made, &checks[i]);
 	unwind_image_free(made);
