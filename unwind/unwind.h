@@ -95,6 +95,14 @@ typedef struct unwind_map unwind_map_fn(void *context, uint64_t addr);
 // Memory beside the copy, as a core file has it: the word of `bytes` (4 or 8) at an aligned address. false: not there.
 typedef bool unwind_read_fn(void *context, uint64_t addr, unsigned bytes, uint64_t *out);
 
+// Code that is in no image, as of a JIT compiler: the bytes [start, end) around an address as they were when the registers were taken, as far as somebody has
+// them. They are there until the same callback is asked again. `id` is that of these bytes and of no others, for ever; 0: nobody has any.
+struct unwind_code {
+	const uint8_t *bytes;
+	uint64_t start, end, id;
+};
+typedef struct unwind_code unwind_code_fn(void *context, uint64_t addr);
+
 enum { UNWIND_MAX_FRAMES = 8000 }; // a record of 65,535 bytes holds them, the mark of a gap among them
 
 struct unwind_input {
@@ -109,6 +117,8 @@ struct unwind_input {
 	void *map_context;
 	unwind_read_fn *read;    // NULL: there is nothing but the copy
 	void *read_context;
+	unwind_code_fn *code;    // NULL: nobody has code but images
+	void *code_context;
 };
 
 // Leaf first; the frames are the caller's buffer. Of a stack with more frames than `capacity` (or UNWIND_MAX_FRAMES, N of them) the leaf's N / 2 and the
