@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "load/code_bytes.h"
 #include "load/loader.h"
 
 enum {
@@ -31,6 +32,7 @@ struct raw_worker {
 	VEC(uint8_t) image_tried;
 	struct hash_map jit_ids;           // (dump, offset of code) or (process's memory, index in the recording's) -> jit_images
 	VEC(struct unwind_image *) jit_images; // NULL: its unwind information is of no use
+	struct code_bytes *code;                 // bytes of code that is in no image; NULL: not asked for yet
 	VEC(struct frame) frames;          // of all jobs of this batch, one after another
 	struct frame *room;                // for the frames of one turn's jobs, UNWIND_MAX_FRAMES each
 	size_t *next_job;                  // shared
@@ -142,6 +144,25 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	return out;
 }
 
+// The bytes of code that no image has: of a dump, where its file is here, else as the recorder read them.
+static struct unwind_code code_at(void *context, uint64_t addr)
+{
+	const struct raw_lookup *lookup = context;
+	struct raw_worker *worker = lookup->worker;
+	const struct record *record = &lookup->job->queued->record;
+	const struct mapping *mapping = maps_find(lookup->job->maps, addr);
+	if (mapping == NULL)
+		return (struct unwind_code){ 0 };
+	if (worker->code == NULL)
+		worker->code = code_bytes_new(reader_features(worker->loader->reader)->names);
+	const struct dso *dso = dso_get(spaces_dsos(worker->loader->spaces), mapping->dso);
+	int fd = dso_is_jitdump(dso) ? jit_fd(&worker->loader->jit, dso->path) : -1;
+	if (fd < 0)
+		return code_bytes_in_memory(worker->code, record->id.pid, record->id.time_ns, addr);
+	return code_bytes_in_dump(worker->code, &(struct code_piece){ .start = mapping->start, .size = mapping->end - mapping->start, .offset = mapping->pgoff,
+	                                                        .dump = mapping->dso, .fd = fd });
+}
+
 bool load_jit_code(const struct unwind_input *input, uint64_t addr, uint64_t *start, struct buf *out)
 {
 	enum { CODE_BYTES_MOST = 1 << 20 };
@@ -168,7 +189,7 @@ static struct unwind_input input_of(struct raw_lookup *lookup)
 	return (struct unwind_input){
 		.machine = job->machine, .regs = sample->user.words, .regs_mask = sample->user.mask, .stack = sample->stack.bytes,
 		.stack_size = sample->stack.bytes != NULL ? sample->stack.dyn_size : 0, .generation = job->maps->generation, .map = map_at,
-		.map_context = lookup,
+		.map_context = lookup, .code = code_at, .code_context = lookup,
 	};
 }
 
@@ -396,6 +417,7 @@ void raw_release(struct loader *loader)
 			unwind_image_free(worker->jit_images.data[j]);
 		vec_release(&worker->jit_images);
 		hash_map_release(&worker->jit_ids);
+		code_bytes_free(worker->code);
 		vec_release(&worker->image_tried);
 		vec_release(&worker->frames);
 		mem_pages_free(worker->room, ROOM_BYTES);

@@ -23,12 +23,14 @@
 // The body of tag 5: vdso after vdso to its end, each: uleb size, u32 crc32 (zlib's) of the bytes, bytes.
 // The body of tag 6: code after code, by process, start and time, to its end, each: uleb pid, uleb start, uleb time, uleb size; if that is not 0: u32 crc32 of the
 // bytes, bytes.
+// The body of tag 7: page after page, by process, address and time, to its end, each: uleb pid, uleb address / 4096, uleb from, uleb until - from, uleb born, uleb gone + 1
+// (0: never), u32 crc32 of the bytes, 4096 bytes.
 // The body of tag 4:
 //	uleb count, then that many NUL-terminated strings, as in tag 2
 //	uleb images, as many as tag 2 has and in its order, each:
 //		uleb aliases, ascending, each: uleb symbol_start - the one before, uleb linkage name
 //		uleb calls, ascending, each: uleb address - the one before, uleb linkage name of the callee
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_PAGES = 7, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
@@ -42,6 +44,7 @@ void names_release(struct names *names)
 	vec_release(&names->codes);
 	vec_release(&names->vdsos);
 	vec_release(&names->jits);
+	vec_release(&names->pages);
 	vec_release(&names->meta);
 	arena_release(&names->arena);
 }
@@ -111,6 +114,63 @@ const struct name_jit *names_jit_at(const struct names *names, uint32_t pid, uin
 	const struct name_jit wanted = { .pid = pid, .start = start, .time_ns = time_ns }, *all = names->jits.data;
 	size_t next = first_not(0, names->jits.count, i, by_code(&all[i], &wanted) <= 0);
 	return next > 0 && all[next - 1].pid == pid && all[next - 1].start == start ? &all[next - 1] : NULL;
+}
+
+void names_page(struct names *names, const struct name_page *page)
+{
+	if (names->pages.count >= NAMES_PAGES_MOST)
+		return;
+	struct name_page *to = vec_add(&names->pages);
+	*to = *page;
+	to->bytes = memcpy(arena_alloc(&names->arena, NAMES_PAGE_BYTES), page->bytes, NAMES_PAGE_BYTES);
+}
+
+static int by_place(const struct name_page *a, const struct name_page *b)
+{
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+static int by_page(const void *a, const void *b)
+{
+	const struct name_page *x = a, *y = b;
+	int place = by_place(x, y);
+	return place != 0 ? place : x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+}
+
+// From when on the later one of two readings counts.
+static uint64_t turn_between(const struct name_page *before, const struct name_page *after)
+{
+	if (before->gone_ns <= after->born_ns)
+		return after->born_ns;
+	uint64_t turn = before->until_ns < after->from_ns ? before->until_ns + (after->from_ns - before->until_ns) / 2 + 1 : after->from_ns;
+	return turn > after->born_ns ? turn : after->born_ns;
+}
+
+void names_page_times(const struct names *names, size_t index, uint64_t *from_ns, uint64_t *to_ns)
+{
+	const struct name_page *all = names->pages.data, *page = &all[index];
+	bool has_before = index > 0 && by_place(&page[-1], page) == 0, has_after = index + 1 < names->pages.count && by_place(page, &page[1]) == 0;
+
+	*from_ns = has_before ? turn_between(&page[-1], page) : page->born_ns;
+	*to_ns = page->gone_ns;
+	if (has_after && turn_between(page, &page[1]) < *to_ns)
+		*to_ns = turn_between(page, &page[1]);
+}
+
+const struct name_page *names_page_at(const struct names *names, uint32_t pid, uint64_t addr, uint64_t time_ns)
+{
+	const struct name_page wanted = { .pid = pid, .addr = addr, .from_ns = time_ns }, *all = names->pages.data;
+	size_t next = first_not(0, names->pages.count, i, by_page(&all[i], &wanted) <= 0);
+	uint64_t from_ns, to_ns;
+
+	for (size_t i = next > 0 ? next - 1 : 0; i <= next && i < names->pages.count; i++) {
+		names_page_times(names, i, &from_ns, &to_ns);
+		if (by_place(&all[i], &wanted) == 0 && time_ns >= from_ns && time_ns < to_ns)
+			return &all[i];
+	}
+	return NULL;
 }
 
 // ---------------------------------------------------------------- writing
@@ -251,6 +311,26 @@ static void encode_jits(struct buf *out, const struct names *names)
 	free(sorted);
 }
 
+static void encode_pages(struct buf *out, const struct names *names)
+{
+	struct name_page *sorted = mem_copy(names->pages.data, names->pages.count * sizeof(*sorted));
+	if (names->pages.count > 0)
+		qsort(sorted, names->pages.count, sizeof(*sorted), by_page);
+	for (size_t i = 0; i < names->pages.count; i++) {
+		const struct name_page *page = &sorted[i];
+		uint32_t sum = htole32(checksum(page->bytes, NAMES_PAGE_BYTES));
+		buf_uleb(out, page->pid);
+		buf_uleb(out, page->addr / NAMES_PAGE_BYTES);
+		buf_uleb(out, page->from_ns);
+		buf_uleb(out, page->until_ns - page->from_ns);
+		buf_uleb(out, page->born_ns);
+		buf_uleb(out, page->gone_ns + 1);
+		buf_add(out, &sum, sizeof(sum));
+		buf_add(out, page->bytes, NAMES_PAGE_BYTES);
+	}
+	free(sorted);
+}
+
 void names_encode(const struct names *names, struct buf *out)
 {
 	struct buf body = { 0 };
@@ -282,6 +362,10 @@ void names_encode(const struct names *names, struct buf *out)
 	encode_jits(&body, names);
 	if (body.size > 0)
 		put_tag(out, TAG_JITS, &body);
+	buf_clear(&body);
+	encode_pages(&body, names);
+	if (body.size > 0)
+		put_tag(out, TAG_PAGES, &body);
 	buf_release(&body);
 }
 
@@ -507,6 +591,31 @@ static const char *decode_jits(struct names *names, struct bytes *in)
 	return NULL;
 }
 
+static const char *decode_pages(struct names *names, struct bytes *in)
+{
+	while (bytes_left(in) > 0) {
+		struct name_page page = { .pid = (uint32_t)bytes_uleb(in) };
+		uint64_t number = bytes_uleb(in);
+		page.addr = number * NAMES_PAGE_BYTES;
+		page.from_ns = bytes_uleb(in);
+		page.until_ns = page.from_ns + bytes_uleb(in);
+		page.born_ns = bytes_uleb(in);
+		page.gone_ns = bytes_uleb(in) - 1;
+		uint32_t sum = bytes_u32(in);
+		if (in->bad || number > UINT64_MAX / NAMES_PAGE_BYTES || names->pages.count == NAMES_PAGES_MOST)
+			return "process, address and times of a page of JIT code, at most 16384 of them";
+		if (page.born_ns > page.from_ns || page.until_ns < page.from_ns || page.gone_ns <= page.until_ns)
+			return "times of a page of JIT code, in their order";
+		page.bytes = bytes_take(in, NAMES_PAGE_BYTES);
+		if (page.bytes == NULL || checksum(page.bytes, NAMES_PAGE_BYTES) != sum)
+			return "4096 bytes of JIT code, of that checksum";
+		if (names->pages.count > 0 && by_page(&names->pages.data[names->pages.count - 1], &page) > 0)
+			return "pages of JIT code in ascending order";
+		names_page(names, &page);
+	}
+	return NULL;
+}
+
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err)
 {
 	struct bytes in = bytes_of(bytes, size);
@@ -533,6 +642,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_vdsos(names, &body);
 		else if (tag == TAG_JITS)
 			wrong = decode_jits(names, &body);
+		else if (tag == TAG_PAGES)
+			wrong = decode_pages(names, &body);
 		if (wrong != NULL)
 			return err_set(err, STATUS_INPUT, "names at 0x%zx: expected %s", at + bytes_offset(&body), wrong);
 	}

@@ -2,7 +2,8 @@
 //
 // A tagged list: u32 tag, u32 flags 0, u64 size, body; unknown tags are skipped. Tag 1 is meta: jansson-free "key\0value\0" pairs.
 // Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Tag 3 is JIT code.
-// Tag 5 is the vdso, as it was mapped, and tag 6 unwind information of JIT code, both of recordings whose stacks are still to be unwound.
+// Tag 5 is the vdso, as it was mapped, tag 6 unwind information of JIT code, and tag 7 the pages of such code that were sampled, all of recordings whose stacks
+// are still to be unwound.
 // Tag 4, behind tag 2 and only where there is something to say, is about functions whose code is one with others' (gcc -fipa-icf, ld --icf). Layouts in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
@@ -44,6 +45,10 @@ enum { NAMES_VDSOS_MOST = 4 };
 // are an ELF image, whose addresses are the process's. size 0: none was found; it ends what stood there before.
 struct name_jit { uint64_t time_ns, start; const void *bytes; size_t size; uint32_t pid; };
 enum { NAMES_JITS_MOST = 65536, NAMES_JIT_BYTES_MOST = 16 << 20 };
+// NAMES_PAGE_BYTES of code in anonymous memory of a process, at a multiple of that: as they were read, or run by a sample, at `from_ns` and, last, read at `until_ns` (the recording's clock). They
+// are of an address space and a mapping that were there from `born_ns` (0: or earlier) until before `gone_ns` (UINT64_MAX: the end).
+struct name_page { uint64_t addr, from_ns, until_ns, born_ns, gone_ns; const uint8_t *bytes; uint32_t pid; };
+enum { NAMES_PAGE_BYTES = 4096, NAMES_PAGES_MOST = 16384 };
 struct meta_pair { const char *key, *value; };
 
 struct names { // strings in the arena
@@ -52,6 +57,7 @@ struct names { // strings in the arena
 	VEC(struct name_code) codes;
 	VEC(struct name_vdso) vdsos;
 	VEC(struct name_jit) jits; // as decoded: by process, start and time, ascending
+	VEC(struct name_page) pages; // as decoded: by process, address and time, ascending
 	VEC(struct meta_pair) meta;
 };
 void names_release(struct names *names);
@@ -61,6 +67,12 @@ void names_vdso(struct names *names, const void *bytes, size_t size); // a copy,
 void names_jit(struct names *names, const struct name_jit *jit); // a copy; not if it is too large or they are too many
 // What stood at `start` of a process at that time, in decoded names; NULL: nothing is known of it.
 const struct name_jit *names_jit_at(const struct names *names, uint32_t pid, uint64_t start, uint64_t time_ns);
+void names_page(struct names *names, const struct name_page *page); // a copy; not if they are too many
+// The times from `*from_ns` until before `*to_ns` that page `index` of decoded names stands for: between two readings of one page that differ, each for the half that is
+// nearer to it; never for those of another address space or mapping.
+void names_page_times(const struct names *names, size_t index, uint64_t *from_ns, uint64_t *to_ns);
+// What stood at `addr` (a multiple of NAMES_PAGE_BYTES) of a process at that time, in decoded names; NULL: nobody has read it.
+const struct name_page *names_page_at(const struct names *names, uint32_t pid, uint64_t addr, uint64_t time_ns);
 void names_encode(const struct names *names, struct buf *out);
 // Bounded by `size`; STATUS_INPUT names the offset within the feature.
 bool names_decode(struct names *names, const void *bytes, size_t size, struct err *err);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proc/procfs.h"
+#include "record/jit_pages.h"
 
 static const uint64_t TICK_NS = 1000 * 1000 * 1000;
 static const uint64_t REAP_NS = UINT64_C(5) * 1000 * 1000 * 1000;
@@ -147,6 +148,8 @@ static void mapped(struct drain *drain, const struct record *record)
 	if (mapping == NULL || mapping->start != record->mapping.start)
 		return;
 	const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
+	if (drain->pages != NULL && dso->kind == DSO_ANON)
+		jit_pages_mapped(drain->pages, (int32_t)record->mapping.pid, mapping->start, record->mapping.start + record->mapping.length, record->id.time_ns);
 	// Raw stacks need what no other host has.
 	bool is_in_memory = dso->kind == DSO_ANON || dso->kind == DSO_VDSO;
 	if (drain->mode != CHAIN_LIVE && (drain->mode == CHAIN_POST ? !is_in_memory && !drain->want_names : dso->kind == DSO_ANON || !drain->want_names))
@@ -221,6 +224,9 @@ static void take_sideband(struct drain *drain, const struct record *record, uint
 		drain->found_births = true;
 		mapped(drain, record);
 	}
+	bool is_other = change == SPACE_EXECED || ((change == SPACE_EXITED || change == SPACE_FORKED) && record->task.pid == record->task.tid);
+	if (drain->pages != NULL && is_other && !synthesized)
+		jit_pages_ended(drain->pages, subject(record), time_ns);
 	// A JIT's map is complete only now.
 	if (change == SPACE_EXITED && record->task.pid == record->task.tid)
 		images_want_perf_map_again(drain->images, (int32_t)record->task.pid);
@@ -407,11 +413,15 @@ void drain_pass(struct drain *drain, bool last)
 	uint64_t horizon = last ? UINT64_MAX : drain->now_ns - DRAIN_SLACK_NS;
 	if (drain->rereading)
 		take_answer(drain);
+	if (drain->pages != NULL)
+		(void)jit_pages_take(drain->pages);
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
 	drain->found_births = false;
 	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
 	tails_done(drain->tails);
+	if (drain->pages != NULL)
+		images_read_pages(drain->images, drain->pages);
 	drain->most_bytes = 0;
 	for (size_t r = 0; r < drain->set->rings.count; r++) {
 		size_t bytes = (size_t)(drain->set->rings.data[r].head - drain->heads[r]);

@@ -3,6 +3,7 @@
 
 #include "record/budget.h"
 #include "record/drain.h"
+#include "record/jit_pages.h"
 #include "record/sample.h"
 
 static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000;
@@ -153,15 +154,17 @@ static uint64_t sp_of(const struct drain *drain, const struct record *record)
 	return user_register(drain, record, true, &sp) ? sp : 0;
 }
 
-// Code of a JIT compiler that was there before the recording is looked into when it is first sampled.
+// Code of a JIT compiler: what was there before the recording is looked into when it is first sampled, and the bytes are read in which samples stand.
 static void want_jit(struct drain *drain, const struct record *record, const struct maps *maps)
 {
 	uint64_t pc;
 	if (!user_register(drain, record, false, &pc))
 		return;
 	const struct mapping *mapping = maps_find(maps, pc);
-	if (mapping != NULL && dso_get(spaces_dsos(drain->spaces), mapping->dso)->kind == DSO_ANON)
-		(void)images_want(drain->images, spaces_dsos(drain->spaces), mapping, record->id.pid, 0);
+	if (mapping == NULL || dso_get(spaces_dsos(drain->spaces), mapping->dso)->kind != DSO_ANON)
+		return;
+	(void)images_want(drain->images, spaces_dsos(drain->spaces), mapping, record->id.pid, 0);
+	jit_pages_want(drain->pages, record->id.pid, pc, mapping->start, mapping->end, record->id.time_ns);
 }
 
 // The kernel copied no stack. In kernel mode that is a task whose address space is gone already (it is exiting or in exec): nothing of user

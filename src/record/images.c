@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "proc/procfs.h"
 #include "record/jit_image.h"
+#include "record/jit_pages.h"
 
 enum slot_state { SLOT_UNKNOWN, SLOT_WANTED, SLOT_READY, SLOT_FAILED };
 enum { SLOTS_PER_CHUNK = 256, CHUNKS_MAX = 4096, REQUESTS = 256, ATTEMPTS_MAX = 3 };
@@ -38,10 +39,11 @@ struct jit_code { // code of a JIT compiler, in a mapping
 	uint64_t start, time_ns;
 };
 
-enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD };
+enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD, REQUEST_PAGES };
 struct request {
 	enum request_kind kind;
 	struct slot *slot;
+	struct jit_pages *pages;
 	int32_t pid;
 	uint64_t start, end, pgoff;
 	struct dso dso; // path: below
@@ -245,6 +247,10 @@ static void serve(struct images *images, struct request *request)
 	case REQUEST_PERF_MAP: serve_perf_map(images, request->pid); break;
 	case REQUEST_JITDUMP: serve_jitdump(images, request); break;
 	case REQUEST_REREAD: serve_reread(&images->reread); break;
+	case REQUEST_PAGES:
+		jit_pages_read(request->pages);
+		atomic_fetch_add_explicit(&images->version, 1, memory_order_release);
+		break;
 	}
 }
 
@@ -483,6 +489,16 @@ void images_want_perf_map_again(struct images *images, int32_t pid)
 {
 	if (images->mapped_pids.count > 0 && hash_map_get(&images->mapped_pids, (uint32_t)pid) != NULL)
 		ask_perf_map(images, pid);
+}
+
+void images_read_pages(struct images *images, struct jit_pages *pages)
+{
+	struct request *request = next_request(images);
+	if (request == NULL || !jit_pages_hand(pages))
+		return;
+	request->kind = REQUEST_PAGES;
+	request->pages = pages;
+	send_request(images);
 }
 
 bool images_reread(struct images *images, const struct images_reread *what)

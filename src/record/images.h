@@ -18,6 +18,7 @@
 #include "unwind/unwind.h"
 
 struct images;
+struct jit_pages;
 struct images *images_new(struct image *(*find_cfi)(const struct image *image)); // as in session_config
 bool images_start(struct images *images); // the helper thread; false: none to be had
 void images_stop(struct images *images);  // finishes what was asked for (5 s at most: a mount may hang), then ends the helper
@@ -38,6 +39,9 @@ void images_want_perf_map_again(struct images *images, int32_t pid);
 
 // Drain thread: a process has mapped a jitdump file. Opened while it lives, under the rules for untrusted paths.
 void images_want_jitdump(struct images *images, const struct dso *dso, int32_t pid);
+
+// Drain thread: has the pages that were asked for read, if there are any. What comes of it counts as news (images_version).
+void images_read_pages(struct images *images, struct jit_pages *pages);
 
 // Drain thread: reads /proc again after side-band records were lost: FORK, COMM and MMAP2 of `pids`, of whoever descends from the first `roots` of them, and,
 // with `everybody`, of whoever else is there. One at a time: false when one is running. The trailer is that of procfs_synthesize.

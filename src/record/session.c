@@ -14,6 +14,7 @@
 
 #include "elf/vdso.h"
 #include "proc/procfs.h"
+#include "record/jit_pages.h"
 #include "record/session_private.h"
 
 uint64_t session_clock_ns(clockid_t clock)
@@ -76,9 +77,10 @@ static void prepare_drain(struct session *session)
 		session->cpu_numbers[i] = session->target.cpus[i];
 	session->spaces = spaces_new();
 	session->images = images_new(config->find_cfi);
+	session->pages = config->mode == CHAIN_POST ? jit_pages_new() : NULL;
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
-		.set = &session->set, .spaces = session->spaces, .images = session->images, .output = session->output, .ledger = &session->ledger,
+		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
 		.roots = session->target.roots.data, .root_count = session->target.roots.count,
@@ -348,6 +350,16 @@ static void tell_left_running(struct session *session)
 	vec_release(&left.pids);
 }
 
+// Bounds on what is read and kept of JIT code.
+static void tell_pages(struct session *session)
+{
+	struct jit_pages_figures figures = session->pages != NULL ? jit_pages_figures(session->pages) : (struct jit_pages_figures){ 0 };
+	if (figures.late + figures.refused > 0)
+		decide(&session->decisions, "bytes of JIT code: %llu pages were read, %llu kept; %llu times a page was not read, as %d were in that second, and %llu were not kept, "
+		       "beyond %d, or %d of one place", (unsigned long long)figures.read, (unsigned long long)figures.kept, (unsigned long long)figures.late, JIT_PAGES_A_SECOND,
+		       (unsigned long long)figures.refused, JIT_PAGES_MOST, JIT_PAGE_READINGS_MOST);
+}
+
 static void stop_drain(struct session *session)
 {
 	atomic_store(&session->stop, true);
@@ -409,6 +421,7 @@ bool session_run(struct session *session, struct err *err)
 	if (session->child_was_ended)
 		decide(&session->decisions, "the command was ended with SIGTERM");
 	images_stop(session->images);
+	tell_pages(session);
 	drain_retry_aside(&session->drain, true);
 	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after and bothers no target
 	session->has_run = true;
@@ -544,7 +557,7 @@ static size_t build_ids(struct session *session, struct writer_build_id **out)
 }
 
 // What unwinds code that no file holds, wherever the stacks are unwound.
-static void add_memory(const struct session *session, struct names *names)
+static void add_memory(struct session *session, struct names *names)
 {
 	for (int is_32 = 0; is_32 < 2; is_32++) {
 		const struct image *image = images_vdso(session->images, is_32);
@@ -552,6 +565,7 @@ static void add_memory(const struct session *session, struct names *names)
 			names_vdso(names, image->data, image->size);
 	}
 	images_jits(session->images, names);
+	jit_pages_names(session->pages, names);
 }
 
 bool session_finish(struct session *session, struct names *names, struct err *err)
@@ -581,6 +595,7 @@ void session_free(struct session *session)
 		drain_release(&session->drain);
 	output_free(session->output);
 	images_free(session->images);
+	jit_pages_free(session->pages);
 	spaces_free(session->spaces);
 	ledger_release(&session->ledger);
 	event_set_close(&session->set);

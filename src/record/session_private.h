@@ -20,6 +20,7 @@ struct session {
 	struct ledger ledger;
 	struct spaces *spaces;
 	struct images *images;
+	struct jit_pages *pages;           // NULL: not wanted
 	struct drain drain;
 	struct perf_event_attr *file_attrs; // per event, then the side-band event's
 	uint32_t *cpu_numbers;             // by "CPU index" of the event set

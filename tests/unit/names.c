@@ -3,6 +3,25 @@
 #include "tests/tap.h"
 #include "proc/dso.h"
 
+// A page of one letter, read from `from_ns` to `until_ns`, of what stood there from `born_ns` to `gone_ns`.
+static void add_page(struct names *names, uint32_t pid, uint64_t addr, char letter, uint64_t born_ns, uint64_t from_ns, uint64_t until_ns, uint64_t gone_ns)
+{
+	uint8_t bytes[NAMES_PAGE_BYTES];
+	memset(bytes, letter, sizeof(bytes));
+	names_page(names, &(struct name_page){ .pid = pid, .addr = addr, .from_ns = from_ns, .until_ns = until_ns, .born_ns = born_ns, .gone_ns = gone_ns, .bytes = bytes });
+}
+
+static void fill_pages(struct names *names)
+{
+	add_page(names, 7, 0x7000, 'b', 0, 200, 300, UINT64_MAX);
+	add_page(names, 7, 0x7000, 'a', 0, 100, 100, UINT64_MAX);
+	add_page(names, 7, 0x7000, 'c', 0, 301, 400, 500); // then other code is mapped there
+	add_page(names, 7, 0x7000, 'd', 500, 600, 600, 700); // and the process ends
+	add_page(names, 7, 0x7000, 'e', 900, 1000, 1000, UINT64_MAX); // its number is another's
+	add_page(names, 7, 0x8000, 'f', 0, 5, 5, UINT64_MAX);
+	add_page(names, 6, UINT64_MAX - NAMES_PAGE_BYTES + 1, 'g', 0, 0, UINT64_MAX - 1, UINT64_MAX);
+}
+
 static void fill(struct names *names)
 {
 	names_meta(names, "host", "%s", "db-3");
@@ -35,6 +54,7 @@ static void fill(struct names *names)
 	names_jit(names, &(struct name_jit){ .pid = 7, .start = 0x7000, .time_ns = 30, .bytes = "later", .size = 5 });
 	names_jit(names, &(struct name_jit){ .pid = 6, .start = UINT64_MAX, .time_ns = UINT64_MAX, .bytes = "other", .size = 5 });
 	names_jit(names, &(struct name_jit){ .pid = 6, .start = 1, .bytes = "too large", .size = NAMES_JIT_BYTES_MOST + 1 });
+	fill_pages(names);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -64,6 +84,68 @@ static void jits(const struct names *names)
 	is_str(jit_at(names, 7, 0x7001, 10), "-", "not where code begins");
 	is_str(jit_at(names, 8, 0x7000, 10), "-", "in another process");
 	is_str(jit_at(names, 6, UINT64_MAX, UINT64_MAX), "other", "the largest numbers");
+}
+
+// The letter of the page that stands for a time; '-': none.
+static char page_at(const struct names *names, uint32_t pid, uint64_t addr, uint64_t time_ns)
+{
+	const struct name_page *page = names_page_at(names, pid, addr, time_ns);
+	bool is_whole = page != NULL && memcmp(page->bytes, page->bytes + 1, NAMES_PAGE_BYTES - 1) == 0;
+	return page == NULL ? '-' : is_whole ? (char)page->bytes[0] : '?';
+}
+
+static void is_page(const struct names *names, uint32_t pid, uint64_t addr, uint64_t time_ns, char letter, const char *what)
+{
+	char got[2] = { page_at(names, pid, addr, time_ns) }, wanted[2] = { letter };
+	is_str(got, wanted, "%s", what);
+}
+
+static void pages(const struct names *names)
+{
+	is_u64(names->pages.count, 7, "pages");
+	is_page(names, 7, 0x7000, 0, 'a', "before the first reading: that one");
+	is_page(names, 7, 0x7000, 100, 'a', "when it was read");
+	is_page(names, 7, 0x7000, 150, 'a', "as long after one reading as before the next");
+	is_page(names, 7, 0x7000, 151, 'b', "nearer to the next");
+	is_page(names, 7, 0x7000, 250, 'b', "between two readings that found the same");
+	is_page(names, 7, 0x7000, 300, 'b', "at the last of them");
+	is_page(names, 7, 0x7000, 301, 'c', "and at the next that did not");
+	is_page(names, 7, 0x7000, 499, 'c', "until other code was mapped there, near as its reading may be");
+	is_page(names, 7, 0x7000, 500, 'd', "which counts from then on");
+	is_page(names, 7, 0x7000, 699, 'd', "until the process ends");
+	is_page(names, 7, 0x7000, 700, '-', "then nobody knows");
+	is_page(names, 7, 0x7000, 899, '-', "until there is another one of that number");
+	is_page(names, 7, 0x7000, 900, 'e', "whose page it is then");
+	is_page(names, 7, 0x7000, UINT64_MAX - 1, 'e', "to the end");
+	is_page(names, 7, 0x6000, 100, '-', "not the page before");
+	is_page(names, 7, 0x8000, 100, 'f', "the page behind");
+	is_page(names, 7, 0x9000, 100, '-', "and none behind that");
+	is_page(names, 8, 0x7000, 100, '-', "in no other process");
+	is_page(names, 6, UINT64_MAX - NAMES_PAGE_BYTES + 1, 7, 'g', "the largest numbers");
+}
+
+// Times that no recorder writes are refused.
+static void bad_pages(void)
+{
+	static const struct { uint64_t born, from, until, gone; const char *what; } cases[] = {
+		{ 11, 10, 20, 30, "read before it was there" }, { 0, 10, 9, 30, "read last before it was read first" }, { 0, 10, 20, 20, "read when it was gone" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct names names = { 0 }, back = { 0 };
+		struct buf out = { 0 };
+		struct err err = { 0 };
+		add_page(&names, 1, 0x1000, 'x', cases[i].born, cases[i].from, cases[i].until, cases[i].gone);
+		names_encode(&names, &out);
+		ok(!names_decode(&back, out.data, out.size, &err) && strstr(err.text, "times of a page") != NULL, "a page %s: %s", cases[i].what, err.text);
+		names_release(&names);
+		names_release(&back);
+		buf_release(&out);
+	}
+	struct names many = { 0 };
+	for (size_t i = 0; i < NAMES_PAGES_MOST + 10; i++)
+		add_page(&many, 1, i * NAMES_PAGE_BYTES, 'x', 0, 1, 1, UINT64_MAX);
+	is_u64(many.pages.count, NAMES_PAGES_MOST, "no more pages than there may be");
+	names_release(&many);
 }
 
 static void compare(const struct names *a, const struct names *b)
@@ -112,7 +194,9 @@ int main(void)
 	ok(names_decode(&back, out.data, out.size, &err), "comes back (%s)", err.text);
 	compare(&names, &back);
 	jits(&back);
+	pages(&back);
 	names_release(&back);
+	bad_pages();
 
 	// A tag that a later version may add.
 	struct buf more = { 0 };
@@ -131,7 +215,7 @@ int main(void)
 	struct buf plain = { 0 };
 	struct names without = { 0 };
 	fill(&without);
-	without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = without.jits.count = 0;
+	without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = without.jits.count = without.pages.count = 0;
 	names_encode(&without, &plain);
 	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases, vdsos and JIT code stand behind the rest");
 	back = (struct names){ 0 };
@@ -142,7 +226,8 @@ int main(void)
 
 	// Cut and flipped: never out of bounds (the sanitizers watch), and an error names an offset.
 	bool errors_named = true;
-	for (size_t size = 0; size < out.size; size++) {
+	const size_t without_pages = out.size - names.pages.count * NAMES_PAGE_BYTES, step = 97; // in pages most bytes are like any other
+	for (size_t size = 0; size < out.size; size += size < without_pages ? 1 : step) {
 		char *copy = mem_copy(out.data, size);
 		back = (struct names){ 0 };
 		err = (struct err){ 0 };
@@ -152,7 +237,7 @@ int main(void)
 		free(copy);
 	}
 	size_t refused = 0;
-	for (size_t at = 0; at < out.size; at++) {
+	for (size_t at = 0; at < out.size; at += at < without_pages ? 1 : step) {
 		for (int bit = 0; bit < 8; bit++) {
 			char *copy = mem_copy(out.data, out.size);
 			copy[at] ^= (char)(1 << bit);
