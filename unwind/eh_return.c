@@ -3,7 +3,8 @@
 // registers of the frame that handles the exception into these very slots, one after the other, the return address last; and sp is set to that frame's at the very
 // end. So between the two the slots are of one frame and the CFA is of another. What they are about to install they keep on their stack: two of
 //
-//	struct _Unwind_Context { void *reg[DWARF_FRAME_REGISTERS + 1]; void *cfa, *ra; … }; // where each register is saved; the sp of the frame; where it goes on
+//	struct _Unwind_Context { void *reg[DWARF_FRAME_REGISTERS + 1]; void *cfa, *ra; // where each register is saved; the sp of the frame; where it goes on
+//		void *lsda, *tbase, *dbase, *func; _Unwind_Word flags, version, args_size; char by_value[DWARF_FRAME_REGISTERS + 1]; };
 //
 // one of the caller (its cfa is this function's CFA, its return address stands in this function's slot), one of the frame that handles.
 #include "unwind/eh_return.h"
@@ -25,17 +26,27 @@ static bool read_context(const struct walk *walk, uint64_t at, unsigned ra_colum
 	return true;
 }
 
-// The first context in the function's frame that is its caller's (`is_own`), or another one's further up.
-static bool find_context(struct walk *walk, const struct eh_frame *frame, bool is_own, struct context_place *out)
+// Whether a register of the caller is saved among those bytes. What is saved beside each other may look like a context's end: the frame pointer is a cfa, the return
+// address an ra.
+static bool has_saved(const struct eh_frame *frame, const struct cfi_row *row, uint64_t at, uint64_t size)
 {
-	uint64_t word = walk->arch->word_bytes, size = (walk->arch->eh_columns + 3u) * word;
+	for (unsigned reg = 0; reg < UNWIND_REGISTERS; reg++)
+		if (row->regs[reg].kind == CFI_OFFSET && frame->cfa + (uint64_t)row->regs[reg].value - at < size)
+			return true;
+	return false;
+}
+
+// The first context in the function's frame that is its caller's (`is_own`), or another one's further up.
+static bool find_context(struct walk *walk, const struct eh_frame *frame, const struct cfi_row *row, bool is_own, struct context_place *out)
+{
+	uint64_t word = walk->arch->word_bytes, size = (walk->arch->eh_columns + 10u) * word + walk->arch->eh_columns + 1;
 
 	for (uint64_t at = frame->sp; at < frame->cfa && frame->cfa - at >= size; at += word) {
 		if (!read_context(walk, at, frame->ra_column, out))
 			return false;
-		if (is_own && out->ra_slot == frame->ra_slot && out->cfa == frame->cfa)
-			return true;
-		if (!is_own && out->cfa > frame->cfa && out->ra_slot >= frame->cfa && out->ra_slot < out->cfa && map_is_code(walk_map(walk, out->ra)))
+		bool is_wanted = is_own ? out->ra_slot == frame->ra_slot && out->cfa == frame->cfa :
+		                          out->cfa > frame->cfa && out->ra_slot >= frame->cfa && out->ra_slot < out->cfa && map_is_code(walk_map(walk, out->ra));
+		if (is_wanted && !has_saved(frame, row, at, size))
 			return true;
 	}
 	return false;
@@ -47,15 +58,16 @@ static bool context_register(const struct walk *walk, const struct context_place
 	return stack_word(&walk->view, context->at + (uint64_t)reg * walk->arch->word_bytes, slot) && stack_word(&walk->view, *slot, value);
 }
 
-// Whether the registers are being put into the slots, and the frame pointer already was. While the stack is searched for a handler, a context goes on where
-// its frame's callee returns to; then it goes on at the landing pad.
-static bool is_begun(const struct walk *walk, const struct eh_frame *frame, const struct cfi_row *row, const struct context_place *to, uint64_t returns_to)
+// Whether the registers are being put into the slots, and the frame pointer already was: until then the callers are found by the row. The function called for that
+// first gives the context a place for sp, in its own frame, where no search for a handler leaves one. Nothing else tells: the frame pointer may be the same in both
+// frames, and so may be where the frame's callee returns to and where it goes on, behind a call that never returns.
+static bool is_begun(const struct walk *walk, const struct eh_frame *frame, const struct cfi_row *row, const struct context_place *to)
 {
 	const struct cfi_reg *fp = &row->regs[walk->arch->dwarf_fp];
-	uint64_t own_slot = frame->cfa + (uint64_t)fp->value, slot, now, then;
+	uint64_t own_slot = frame->cfa + (uint64_t)fp->value, slot, now, then, sp_slot, sp;
 
-	return to->ra != returns_to && fp->kind == CFI_OFFSET && context_register(walk, to, walk->arch->dwarf_fp, &slot, &then) && slot != own_slot &&
-	       stack_word(&walk->view, own_slot, &now) && now == then;
+	return context_register(walk, to, walk->arch->dwarf_sp, &sp_slot, &sp) && sp_slot < frame->sp && sp == to->cfa && fp->kind == CFI_OFFSET &&
+	       context_register(walk, to, walk->arch->dwarf_fp, &slot, &then) && slot != own_slot && stack_word(&walk->view, own_slot, &now) && now == then;
 }
 
 bool eh_return_target(struct walk *walk, const struct eh_frame *frame, const struct cfi_row *row, struct register_set *to, uint64_t *ra)
@@ -63,11 +75,13 @@ bool eh_return_target(struct walk *walk, const struct eh_frame *frame, const str
 	struct context_place own, other;
 	uint64_t pending, slot, value;
 
-	if (!find_context(walk, frame, true, &own) || !find_context(walk, frame, false, &other) || !stack_word(&walk->view, other.ra_slot, &pending))
+	if (!find_context(walk, frame, row, true, &own) || !find_context(walk, frame, row, false, &other) || !stack_word(&walk->view, other.ra_slot, &pending))
 		return false;
 	pending &= walk->arch->ra_mask;
+	if (!map_is_code(walk_map(walk, pending)))
+		return false;
 	if (*ra == own.ra) {
-		if (!is_begun(walk, frame, row, &other, pending))
+		if (!is_begun(walk, frame, row, &other))
 			return false;
 		for (unsigned reg = 0; reg < UNWIND_REGISTERS; reg++) {
 			if (row->regs[reg].kind != CFI_OFFSET || (walk->arch->callee_saved >> reg & 1) == 0)
