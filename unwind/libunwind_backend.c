@@ -7,6 +7,7 @@
 #include <elf.h>
 #include <libunwind.h>
 
+#include "base/vec.h"
 #include "unwind/rule_table.h"
 #include "unwind/stack_view.h"
 
@@ -14,6 +15,11 @@
 #define TEXT(name) TEXT_OF(name)
 #define FUNCTIONS(F) \
 	F(create_addr_space) F(destroy_addr_space) F(init_remote) F(step) F(get_reg) F(is_signal_frame) F(flush_cache) F(set_caching_policy)
+
+struct seen_image {
+	const struct unwind_image *image;
+	uint64_t bias;
+};
 
 struct libunwind {
 	void *library;
@@ -30,6 +36,7 @@ struct libunwind {
 	// Whose CFI is being read: recordings tell executable mappings alone, and .eh_frame is in none.
 	const struct image *image;
 	uint64_t bias, image_base;
+	VEC(struct seen_image) seen; // of this generation: rules that are cached are not searched for, and expressions in them are read where they stand
 	const struct rule_table *table; // of an image without .eh_frame_hdr: its index of FDEs, which libunwind reads at TABLE_VADDR; else NULL
 	enum unwind_end missed; // why the last thing asked for was not there; UNWIND_ROOT: nothing was
 	bool no_cfi; // for the frame at hand
@@ -86,6 +93,14 @@ static bool index_word(const struct libunwind *peer, uint64_t addr, unw_word_t *
 	return true;
 }
 
+static void note_image(struct libunwind *peer, const struct unwind_image *image, uint64_t bias)
+{
+	for (size_t i = 0; i < peer->seen.count; i++)
+		if (peer->seen.data[i].image == image && peer->seen.data[i].bias == bias)
+			return;
+	vec_push(&peer->seen, ((struct seen_image){ .image = image, .bias = bias }));
+}
+
 // .eh_frame_hdr: version, three encodings, the address of .eh_frame, the count, the table (LSB 5.0 Core, 10.6.2).
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need, void *context)
 {
@@ -100,6 +115,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	if (map.image == NULL)
 		return -UNW_ENOINFO;
 	const struct image *image = map.image->image;
+	note_image(peer, map.image, map.bias);
 	peer->image = image;
 	peer->image_base = map.image->base;
 	peer->bias = map.bias;
@@ -152,6 +168,21 @@ static bool image_word(const struct image *image, const struct cfi_section *sect
 	return false;
 }
 
+// A word of some .eh_frame.
+static bool seen_word(const struct libunwind *peer, uint64_t addr, unw_word_t *value)
+{
+	for (size_t i = 0; i < peer->seen.count; i++) {
+		const struct seen_image *seen = &peer->seen.data[i];
+		for (size_t k = 0; k < seen->image->table_count; k++) {
+			const struct cfi_section *section = &seen->image->tables[k].section;
+			uint64_t vaddr = addr - seen->bias;
+			if (!section->is_debug_frame && vaddr - section->vaddr < (uint64_t)(section->data.end - section->data.start))
+				return image_word(NULL, section, vaddr, value);
+		}
+	}
+	return false;
+}
+
 static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value, int write, void *context)
 {
 	struct libunwind *peer = context;
@@ -175,6 +206,8 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
 		*value = 0;
 		return 0;
 	}
+	if (seen_word(peer, addr, value))
+		return 0;
 	peer->missed = map.image == NULL ? stack_miss(&peer->view, addr) : UNWIND_BAD_READ;
 	return -UNW_EINVAL;
 }
@@ -256,6 +289,7 @@ void libunwind_free(struct libunwind *peer)
 	if (peer->space != NULL)
 		peer->destroy_addr_space(peer->space);
 	dlclose(peer->library);
+	vec_release(&peer->seen);
 	free(peer);
 }
 
@@ -266,8 +300,10 @@ static bool begin(struct libunwind *peer, const struct unwind_input *input, stru
 	*out = (struct unwind_stack){ .frames = out->frames, .capacity = out->capacity, .end = UNWIND_UNSUPPORTED };
 	if (input->machine != EM_X86_64)
 		return false;
-	if (!peer->has_generation || peer->generation != input->generation)
+	if (!peer->has_generation || peer->generation != input->generation) {
 		peer->flush_cache(peer->space, 0, 0);
+		vec_clear(&peer->seen);
+	}
 	peer->has_generation = true;
 	peer->generation = input->generation;
 	peer->input = input;
