@@ -330,6 +330,7 @@ struct peer_walk {
 	struct libunwind_registers begun; // what the guide told last
 	uint64_t back;                    // how far before its return address the frame was begun with
 	bool is_sp_sure;
+	bool is_guessed; // since the last that the guide told: of what a function hands back only the frame pointer is the caller's
 };
 
 // Begins anew where the guide says that the caller is. What calls it is looked for by the byte before the return address, as libunwind does itself for all
@@ -342,7 +343,8 @@ static bool is_guided(struct peer_walk *w, uint8_t kind)
 	unw_word_t word;
 
 	for (int reg = 0; reg < LIBUNWIND_REGISTERS; reg++)
-		if (peer->get_reg(&w->cursor, reg, &word) == 0 && (reg != peer->arch->dwarf_sp || w->is_sp_sure)) {
+		if (peer->get_reg(&w->cursor, reg, &word) == 0 && (reg != peer->arch->dwarf_sp || w->is_sp_sure) &&
+		    (!w->is_guessed || reg == peer->arch->dwarf_sp || reg == peer->arch->dwarf_fp || reg == LIBUNWIND_PC)) {
 			registers.value[reg] = word + (reg == LIBUNWIND_PC ? w->back : 0);
 			registers.known |= 1u << reg;
 		}
@@ -352,6 +354,7 @@ static bool is_guided(struct peer_walk *w, uint8_t kind)
 	w->begun = caller;
 	w->back = 1;
 	w->is_sp_sure = is_exact;
+	w->is_guessed = false;
 	peer->registers = &w->begun;
 	return peer->init_remote(&w->cursor, peer->space, peer) == 0;
 }
@@ -389,6 +392,7 @@ static int walk_on(struct peer_walk *w, uint8_t kind, uint8_t *via)
 		w->cursor = after;
 	}
 	w->is_sp_sure = w->is_sp_sure && !peer->no_cfi;
+	w->is_guessed = w->is_guessed || peer->no_cfi;
 	w->back = 0;
 	return status;
 }

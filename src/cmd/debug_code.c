@@ -8,10 +8,9 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "cmd/debug_decode.h"
 
-enum { REGISTERS = 16, SLOTS = 48, INSTRUCTIONS_MOST = 1 << 16, WORD = 8 };
-// DWARF's numbers (AMD64 psABI, figure 3.36).
-enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R8, R12 = 12, NO_REGISTER = 16 };
+enum { SLOTS = 48, INSTRUCTIONS_MOST = 1 << 16, WORD = 8 };
 static const uint8_t saved[] = { RBP, RBX, R12, R12 + 1, R12 + 2, R12 + 3 }; // what a function hands back as it was
 enum { SAVED = sizeof(saved) };
 
@@ -138,32 +137,6 @@ static void put_register(struct state *s, unsigned reg, const struct value *valu
 	}
 }
 
-// The DWARF number of a register or of a part of it.
-static unsigned register_of(unsigned reg, bool *is_whole)
-{
-	static const struct { uint16_t whole, parts[4]; uint8_t number; } named[] = {
-		{ X86_REG_RAX, { X86_REG_EAX, X86_REG_AX, X86_REG_AL, X86_REG_AH }, RAX }, { X86_REG_RDX, { X86_REG_EDX, X86_REG_DX, X86_REG_DL, X86_REG_DH }, RDX },
-		{ X86_REG_RCX, { X86_REG_ECX, X86_REG_CX, X86_REG_CL, X86_REG_CH }, RCX }, { X86_REG_RBX, { X86_REG_EBX, X86_REG_BX, X86_REG_BL, X86_REG_BH }, RBX },
-		{ X86_REG_RSI, { X86_REG_ESI, X86_REG_SI, X86_REG_SIL }, RSI }, { X86_REG_RDI, { X86_REG_EDI, X86_REG_DI, X86_REG_DIL }, RDI },
-		{ X86_REG_RBP, { X86_REG_EBP, X86_REG_BP, X86_REG_BPL }, RBP }, { X86_REG_RSP, { X86_REG_ESP, X86_REG_SP, X86_REG_SPL }, RSP },
-		{ X86_REG_R8, { X86_REG_R8D, X86_REG_R8W, X86_REG_R8B }, 8 }, { X86_REG_R9, { X86_REG_R9D, X86_REG_R9W, X86_REG_R9B }, 9 },
-		{ X86_REG_R10, { X86_REG_R10D, X86_REG_R10W, X86_REG_R10B }, 10 }, { X86_REG_R11, { X86_REG_R11D, X86_REG_R11W, X86_REG_R11B }, 11 },
-		{ X86_REG_R12, { X86_REG_R12D, X86_REG_R12W, X86_REG_R12B }, 12 }, { X86_REG_R13, { X86_REG_R13D, X86_REG_R13W, X86_REG_R13B }, 13 },
-		{ X86_REG_R14, { X86_REG_R14D, X86_REG_R14W, X86_REG_R14B }, 14 }, { X86_REG_R15, { X86_REG_R15D, X86_REG_R15W, X86_REG_R15B }, 15 },
-	};
-
-	*is_whole = false;
-	for (size_t i = 0; i < sizeof(named) / sizeof(*named); i++) {
-		*is_whole = reg == named[i].whole;
-		if (*is_whole)
-			return named[i].number;
-		for (size_t k = 0; k < 4 && named[i].parts[k] != 0; k++)
-			if (reg == named[i].parts[k])
-				return named[i].number;
-	}
-	return NO_REGISTER;
-}
-
 // Where a memory operand is, if in the frame at a place that is known.
 static bool is_in_frame(const struct state *s, const cs_x86_op *op, struct value *at)
 {
@@ -272,11 +245,16 @@ static bool moves_by_constant(const struct state *s, const cs_insn *insn, struct
 	return true;
 }
 
-static void call(struct state *s, bool pops_nothing, bool is_c)
+static void forget_called(struct state *s, bool is_c)
 {
 	for (unsigned reg = 0; reg < REGISTERS; reg++) // code that is not C's hands back the frame pointer alone
 		if (reg != RBP && reg != RSP && !(is_c && (reg == RBX || reg >= R12)))
 			s->regs[reg] = (struct value){ 0 };
+}
+
+static void call(struct state *s, bool pops_nothing, bool is_c)
+{
+	forget_called(s, is_c);
 	s->is_sp_soft = s->is_sp_soft || (!s->is_aligned && !pops_nothing);
 }
 
@@ -438,10 +416,16 @@ static struct place place_of(const struct state *s, const struct value *wanted, 
 	return (struct place){ 0 };
 }
 
-static struct row row_of(const struct state *s, uint32_t at, const cs_insn *insn)
+static struct row row_of(const struct state *s, uint32_t at, const cs_insn *insn, bool is_c)
 {
 	struct row row = { .at = at, .size = insn->size, .is_call = is_of_group(insn, CS_GRP_CALL) };
+	struct state behind;
 
+	if (row.is_call) { // a frame above the leaf has of its registers what the callee handed back
+		behind = *s;
+		forget_called(&behind, is_c);
+		s = &behind;
+	}
 	row.ra = place_of(s, &(struct value){ .kind = RETURN_ADDRESS }, REGISTERS);
 	for (size_t i = 0; i < SAVED; i++)
 		row.saved[i] = place_of(s, &(struct value){ .kind = ENTRY, .reg = saved[i] }, saved[i]);
@@ -487,7 +471,7 @@ static struct rows follow(struct code *code, const struct code_function *functio
 		const cs_insn *insn = decode(&f, f.offsets.data[i]);
 		if (insn == NULL)
 			continue;
-		rows.data[rows.count++] = row_of(&f.states.data[i], f.offsets.data[i], insn);
+		rows.data[rows.count++] = row_of(&f.states.data[i], f.offsets.data[i], insn, function->is_c);
 		note_end(&rows, function, &f.states.data[i], insn);
 	}
 	rows.pops_nothing = rows.pops_nothing && rows.count == f.states.count && !rows.jumps_on;
@@ -514,6 +498,11 @@ static struct rows rows_of(struct code *code, const struct code_function *functi
 bool code_jumps_on(struct code *code, const struct code_function *function)
 {
 	return rows_of(code, function, 0).jumps_on;
+}
+
+bool code_pops_nothing(struct code *code, const struct code_function *function)
+{
+	return rows_of(code, function, 0).pops_nothing;
 }
 
 bool code_new(struct code **out, struct err *err)
@@ -559,6 +548,14 @@ static const struct row *find_row(const struct rows *rows, size_t at, bool is_re
 			high = middle;
 	}
 	return NULL;
+}
+
+bool code_may_leave(struct code *code, const struct code_function *function, size_t at)
+{
+	const struct rows rows = rows_of(code, function, 0);
+	const struct row *row = find_row(&rows, at, false);
+
+	return row != NULL && (row->ra.kind == NOWHERE || (row->ra.kind == IN_SLOT && row->ra.reg == RSP && row->ra.offset == 0));
 }
 
 static bool is_known(const struct libunwind_registers *registers, unsigned reg)

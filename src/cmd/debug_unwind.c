@@ -79,7 +79,7 @@ static void take_stack(void *context, const struct record *record, const struct 
 	struct unwind_stack third = { .frames = c->witness != NULL ? c->frames : NULL, .capacity = UNWIND_MAX_FRAMES };
 	size_t first = 0;
 	if (c->witness != NULL)
-		witness_stack(c->witness, input, &third);
+		witness_stack(c->witness, input, ours, theirs, &third);
 	enum kind kind = kind_of(c->witness, input, ours, theirs, c->witness != NULL ? &third : NULL, &first);
 	bool has_told = false;
 	for (size_t i = 0; i < third.count; i++)
@@ -123,6 +123,10 @@ static void put_result(struct buf *out, const struct comparison *c)
 		buf_printf(out, "  and libunwind is proven wrong %" PRIu64 "; both together %.3f%%\n", wrong, share(same + wrong, c->completed));
 	if (c->told > 0)
 		buf_printf(out, "  frames told by the functions' instructions in %" PRIu64 " stacks, of which %" PRIu64 " are the same in all three\n", c->told, c->both_told);
+	struct witness_counts told = c->witness != NULL ? witness_counts(c->witness) : (struct witness_counts){ 0 };
+	if (told.contradictions > 0)
+		buf_printf(out, "  in %" PRIu64 " frames the instructions are not believed: followed from the beginning they say another caller than run on\n",
+		           told.contradictions);
 	for (size_t kind = 0; kind < KIND_COUNT; kind++) {
 		if (c->kinds[kind] == 0)
 			continue;

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "cmd/debug_code.h"
+#include "cmd/debug_forward.h"
 #include "load/load.h"
 #include "symbols/elf_symbols.h"
 #include "symbols/module.h"
@@ -19,11 +20,18 @@ struct functions {
 	struct elf_symbols *symbols; // NULL: none
 };
 
-enum { DWARF_RSP = 7 };
+enum { DWARF_RBP = 6, DWARF_RSP = 7 };
 
 struct witness {
 	struct libunwind *libunwind;
 	struct code *code;
+	struct forward *forward;
+	const struct unwind_input *input; // of the stack at hand
+	const struct unwind_stack *out; // as far as it is found
+	size_t run_from, run_to;        // its frames that are run on
+	struct forward_caller last;     // of the last that was run on
+	bool has_last;
+	struct witness_counts counts;
 	struct symbolizer_options options;
 	VEC(struct functions *) images;
 	struct buf jit;
@@ -37,6 +45,15 @@ static bool is_mapped_code(const struct unwind_input *input, uint64_t addr, stru
 
 static bool function_at(struct witness *w, const struct unwind_input *input, uint64_t addr, uint64_t *start, struct code_function *out);
 
+// The bytes of code that is in no image.
+static bool known_code(const struct unwind_input *input, uint64_t addr, struct unwind_code *out)
+{
+	if (input->code == NULL)
+		return false;
+	*out = input->code(input->code_context, addr);
+	return out->id != 0 && addr - out->start < out->end - out->start;
+}
+
 enum call call_before(struct witness *w, const struct unwind_input *input, uint64_t ra, uint64_t pc)
 {
 	enum { FUNCTION_BYTES = 1 << 16 };
@@ -44,14 +61,20 @@ enum call call_before(struct witness *w, const struct unwind_input *input, uint6
 	struct unwind_map map;
 	struct bytes code;
 	struct code_function function;
-	int64_t distance;
+	struct unwind_code jit;
+	int64_t distance = 0;
+	bool good;
 
 	if (arch == NULL || !is_mapped_code(input, ra - 1, &map))
 		return CALLS_NOT;
-	if (map.image == NULL)
+	if (map.image == NULL && !known_code(input, ra - 1, &jit))
 		return CALL_UNREADABLE;
-	if (arch->is_call == NULL || !image_at_vaddr(map.image->image, ra - UNWIND_CALL_BYTES - map.bias, UNWIND_CALL_BYTES, &code) ||
-	    !arch->is_call(code.end, UNWIND_CALL_BYTES, &distance))
+	if (map.image == NULL)
+		good = ra - jit.start >= UNWIND_CALL_BYTES && arch->is_call != NULL && arch->is_call(jit.bytes + (ra - jit.start), UNWIND_CALL_BYTES, &distance);
+	else
+		good = arch->is_call != NULL && image_at_vaddr(map.image->image, ra - UNWIND_CALL_BYTES - map.bias, UNWIND_CALL_BYTES, &code) &&
+		       arch->is_call(code.end, UNWIND_CALL_BYTES, &distance);
+	if (!good)
 		return CALLS_NOT;
 	uint64_t target = ra + (uint64_t)distance;
 	if (distance == 0 || pc - target < FUNCTION_BYTES)
@@ -108,14 +131,15 @@ static bool function_in(struct functions *functions, uint64_t vaddr, struct code
 	       function_of(functions, hit.start, hit.size, out);
 }
 
-// The function that has an address, by its image's symbols, else by its CFI, or by the jitdump that has it.
-static bool function_at(struct witness *w, const struct unwind_input *input, uint64_t addr, uint64_t *start, struct code_function *out)
+// The function that has an address, by its image's symbols, else by its CFI, or by the jitdump that has it. `*is_part`: of one, which is jumped to, with a frame.
+static bool any_function_at(struct witness *w, const struct unwind_input *input, uint64_t addr, uint64_t *start, bool *is_part, struct code_function *out)
 {
 	struct unwind_map map = input->map(input->map_context, addr);
 	const struct cfi_section *section;
 	struct cfi_row row;
 	struct cfi_fde fde;
 
+	*is_part = false;
 	if (map.image == NULL) {
 		if (map.missing != UNWIND_NO_CFI || !load_jit_code(input, addr, start, &w->jit) || w->jit.size == 0)
 			return false;
@@ -129,8 +153,15 @@ static bool function_at(struct witness *w, const struct unwind_input *input, uin
 	*start = out->addr + map.bias;
 	out->is_c = rule_table_row(map.image, out->addr, &row, &fde, &section);
 	out->key += out->is_c;
-	// A part of a function is jumped to, with a frame.
-	return !out->is_c || (row.cfa.kind == CFI_REGISTER && row.cfa.value == DWARF_RSP && row.cfa_offset == 8);
+	*is_part = out->is_c && !(row.cfa.kind == CFI_REGISTER && row.cfa.value == DWARF_RSP && row.cfa_offset == 8);
+	return true;
+}
+
+static bool function_at(struct witness *w, const struct unwind_input *input, uint64_t addr, uint64_t *start, struct code_function *out)
+{
+	bool is_part;
+
+	return any_function_at(w, input, addr, start, &is_part, out) && !is_part;
 }
 
 static bool copied_word(void *context, uint64_t addr, uint64_t *out)
@@ -145,22 +176,166 @@ static bool copied_word(void *context, uint64_t addr, uint64_t *out)
 	return true;
 }
 
+// ---------------------------------------------------------------- code run on
+static bool code_at(void *context, uint64_t addr, struct forward_code *out)
+{
+	struct witness *w = context;
+	struct code_function function;
+	struct unwind_code jit;
+	uint64_t start;
+	bool is_part;
+
+	if (any_function_at(w, w->input, addr, &start, &is_part, &function)) {
+		*out = (struct forward_code){
+			.key = function.key, .addr = start, .bytes = function.bytes, .size = function.size, .is_c = function.is_c, .is_function = true,
+			.is_steady = function.bytes != (const uint8_t *)w->jit.data,
+		};
+		return true;
+	}
+	struct unwind_map map = w->input->map(w->input->map_context, addr);
+	for (size_t i = 0; map.image != NULL && i < map.image->image->segment_count; i++) { // nothing names a function
+		const struct image_segment *segment = &map.image->image->segments[i];
+		struct bytes bytes;
+		if (addr - map.bias - segment->vaddr >= segment->file_size || !image_at_vaddr(map.image->image, segment->vaddr, segment->file_size, &bytes))
+			continue;
+		*out = (struct forward_code){
+			.key = hash_pair((uint64_t)(uintptr_t)map.image->image, segment->vaddr), .addr = segment->vaddr + map.bias, .bytes = bytes.at,
+			.size = segment->file_size, .is_steady = true,
+		};
+		return true;
+	}
+	if (map.image != NULL || !known_code(w->input, addr, &jit))
+		return false;
+	*out = (struct forward_code){ .key = jit.id, .addr = jit.start, .bytes = jit.bytes, .size = (size_t)(jit.end - jit.start) };
+	return true;
+}
+
+static bool word_of_stack(void *context, uint64_t addr, uint64_t *out)
+{
+	const struct witness *w = context;
+
+	return copied_word((void *)w->input, addr, out);
+}
+
+static bool is_caller(void *context, uint64_t ra, uint64_t pc, bool is_strict)
+{
+	struct witness *w = context;
+	enum call call = call_before(w, w->input, ra, pc);
+
+	return is_strict ? call == CALLS || call == CALLS_THROUGH : call != CALLS_NOT;
+}
+
+static bool may_leave(void *context, uint64_t addr)
+{
+	struct witness *w = context;
+	struct code_function function;
+	uint64_t start;
+
+	return function_at(w, w->input, addr, &start, &function) && code_may_leave(w->code, &function, addr - start);
+}
+
+static bool keeps_sp(void *context, uint64_t addr)
+{
+	struct witness *w = context;
+	struct code_function function;
+	uint64_t start;
+
+	return function_at(w, w->input, addr, &start, &function) && start == addr && code_pops_nothing(w->code, &function);
+}
+
+static bool run_on(struct witness *w, enum frame_kind kind, const struct libunwind_registers *registers, struct forward_caller *out)
+{
+	enum { BELOW_SP_BYTES = 1 << 20, STACK_BYTES = 8 << 20, PERF_FLAGS = 9 }; // PERF_REG_X86_FLAGS of asm/perf_regs.h
+	const uint32_t handed_back = 1u << LIBUNWIND_PC | 1u << 7 | 1u << 6 | 1u << 3 | 0xfu << 12;
+	const struct unwind_input *input = w->input;
+	uint64_t sp = input->regs[__builtin_popcountll(input->regs_mask & (((uint64_t)1 << unwind_arch_for(input->machine)->perf_sp) - 1))];
+	struct forward_scene scene = { .code = code_at, .word = word_of_stack, .is_caller = is_caller, .may_leave = may_leave, .keeps_sp = keeps_sp, .context = w };
+	struct forward_start start = { .registers = *registers, .is_return = kind == FRAME_RETURN };
+
+	scene.stack_start = sp > BELOW_SP_BYTES ? sp - BELOW_SP_BYTES : 0;
+	scene.stack_end = input->stack_top > sp ? input->stack_top : sp < UINT64_MAX / 2 ? sp + input->stack_size + STACK_BYTES : UINT64_MAX;
+	if (kind == FRAME_RETURN)
+		start.registers.known &= handed_back;
+	if (kind == FRAME_LEAF && (input->regs_mask >> PERF_FLAGS & 1) != 0) {
+		start.flags = (uint32_t)input->regs[__builtin_popcountll(input->regs_mask & (((uint64_t)1 << PERF_FLAGS) - 1))];
+		start.flags_known = 0x8c5;
+	}
+	// What called a function that popped its arguments stands elsewhere than before the call.
+	if (w->has_last && kind == FRAME_RETURN && w->last.registers.value[LIBUNWIND_PC] == registers->value[LIBUNWIND_PC]) {
+		start.registers = w->last.registers;
+		start.registers.value[DWARF_RSP] = w->last.sp_behind;
+		start.registers.known &= w->last.has_sp_behind ? UINT32_MAX : ~(1u << DWARF_RSP);
+	}
+	return forward_caller(w->forward, &scene, &start, out);
+}
+
+// Whether two judges say the same, as far as both say something. All that either knows is put into `one`. Registers as they were at a call are not as they are behind
+// it where the callee does not keep to the psABI.
+static bool agree(struct libunwind_registers *one, bool *is_exact, const struct forward_caller *other, bool is_c)
+{
+	for (unsigned reg = 0; reg < LIBUNWIND_REGISTERS; reg++) {
+		bool is_known = (one->known >> reg & 1) != 0, is_also = (other->registers.known >> reg & 1) != 0;
+		if (reg == DWARF_RSP) {
+			if (*is_exact && other->is_exact && one->value[reg] != other->registers.value[reg])
+				return false;
+			if (!*is_exact && other->is_exact)
+				one->value[reg] = other->registers.value[reg];
+		} else if (is_known && is_also && (is_c || reg == DWARF_RBP || reg == LIBUNWIND_PC) && one->value[reg] != other->registers.value[reg]) {
+			return false;
+		} else if (is_also && !is_known) {
+			one->value[reg] = other->registers.value[reg];
+			one->known |= 1u << reg;
+		}
+	}
+	*is_exact = *is_exact || other->is_exact;
+	return true;
+}
+
 static bool tell(void *context, const struct unwind_input *input, enum frame_kind kind, const struct libunwind_registers *registers,
                  struct libunwind_registers *caller, bool *is_exact)
 {
 	struct witness *w = context;
 	uint64_t pc = registers->value[LIBUNWIND_PC], start;
 	struct code_function function;
+	struct forward_caller on;
+	// No call: it is no function that is called, or something was missed.
+	bool is_told = function_at(w, input, pc - (kind == FRAME_RETURN), &start, &function) &&
+	               code_caller(w->code, &function, pc - start, kind == FRAME_RETURN, registers, copied_word, (void *)input, caller, is_exact) &&
+	               call_before(w, input, caller->value[LIBUNWIND_PC], pc) != CALLS_NOT;
+	size_t frame = w->out->count - 1;
+	bool is_run = (frame == 0 ? !is_told || w->run_from == 0 : frame >= w->run_from && frame < w->run_to) && run_on(w, kind, registers, &on);
 
-	if (!function_at(w, input, pc - (kind == FRAME_RETURN), &start, &function) ||
-	    !code_caller(w->code, &function, pc - start, kind == FRAME_RETURN, registers, copied_word, (void *)input, caller, is_exact))
+	w->has_last = is_run;
+	if (is_run)
+		w->last = on;
+	w->counts.begun += is_told;
+	w->counts.run += is_run;
+	w->counts.both += is_told && is_run;
+	if (is_told && is_run && !agree(caller, is_exact, &on, function.is_c)) {
+		w->counts.contradictions++;
+		w->has_last = false;
 		return false;
-	// No return address: it is no function that is called, or something was missed.
-	return call_before(w, input, caller->value[LIBUNWIND_PC], pc) != CALLS_NOT;
+	}
+	if (is_run && !is_told) {
+		*caller = on.registers;
+		*is_exact = on.is_exact;
+	}
+	return is_told || is_run;
 }
 
-void witness_stack(struct witness *w, const struct unwind_input *input, struct unwind_stack *out)
+void witness_stack(struct witness *w, const struct unwind_input *input, const struct unwind_stack *ours, const struct unwind_stack *theirs,
+                   struct unwind_stack *out)
 {
+	enum { FRAMES_BEFORE = 2, FRAMES_AFTER = 6 };
+	size_t same = 0;
+
+	while (same < ours->count && same < theirs->count && ours->frames[same].addr == theirs->frames[same].addr)
+		same++;
+	w->input = input;
+	w->out = out;
+	w->run_from = same == ours->count && same == theirs->count ? SIZE_MAX : same > FRAMES_BEFORE ? same - FRAMES_BEFORE : 0;
+	w->run_to = same + FRAMES_AFTER;
+	w->has_last = false;
 	libunwind_stack_guided(w->libunwind, input, tell, w, out);
 }
 
@@ -169,7 +344,7 @@ bool witness_new(struct witness **out, struct err *err)
 	struct witness *w = NEW(struct witness);
 
 	*out = NULL;
-	if (!libunwind_new(&w->libunwind, err) || !code_new(&w->code, err)) {
+	if (!libunwind_new(&w->libunwind, err) || !code_new(&w->code, err) || !forward_new(&w->forward, err)) {
 		witness_free(w);
 		return false;
 	}
@@ -190,6 +365,12 @@ void witness_free(struct witness *w)
 	vec_release(&w->images);
 	buf_release(&w->jit);
 	code_free(w->code);
+	forward_free(w->forward);
 	libunwind_free(w->libunwind);
 	free(w);
+}
+
+struct witness_counts witness_counts(const struct witness *w)
+{
+	return w->counts;
 }

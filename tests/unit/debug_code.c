@@ -125,7 +125,8 @@ static const char source[] =
 	"function kept\npop %r12\ncall *%rax\nkept_here: push %r12\nret\ndone kept\n"
 	"function either\ntest %al, %al\nje 1f\npush %rbp\njmp 2f\n1: push %rbx\n2: mov $0, %ebp\neither_here: pop %rbp\nret\ndone either\n"
 	"function torn\ntest %al, %al\nje 1f\npush %rbx\n1: nop\ntorn_here: ret\ndone torn\n"
-	".balign 64, 0xcc\nnameless: push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\nnameless_here: nop\nleave\nret\n.fill 64, 1, 0xcc\n";
+	".balign 64, 0xcc\nnameless: push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\nnameless_here: nop\nleave\nret\n"
+	".balign 64, 0xcc\nnowhere: push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\nnowhere_here: nop\nmov (%rdi), %rax\njmp *%rax\n.fill 64, 1, 0xcc\n";
 
 struct fixture {
 	struct image *file;
@@ -228,11 +229,11 @@ static enum kind judge(struct witness *witness, struct fixture *f, const char *l
 	struct unwind_stack a = { .frames = own, .count = 1, .end = end }, b = { .frames = peers, .count = 1, .end = UNWIND_NO_CFI }, third = { .frames = room, .capacity = 16 };
 	size_t at;
 
-	witness_stack(witness, &input, &third);
 	for (const char *p = ours; *p != '\0'; p++)
 		own[a.count++] = (struct frame){ *p == 's' ? start : stale, FRAME_RETURN, *p == 's' ? VIA_FP : VIA_LEAF_RULE };
 	for (const char *p = theirs; *p != '\0'; p++)
 		peers[b.count++] = (struct frame){ *p == 's' ? start : stale, FRAME_RETURN, VIA_CFI };
+	witness_stack(witness, &input, &a, &b, &third);
 	return kind_of(witness, &input, &a, &b, &third, &at);
 }
 
@@ -264,8 +265,11 @@ static void check_kinds(struct fixture *f)
 		{ "ours stops where the instructions go on", "framed_here", "", "s", KIND_OURS_WRONG },
 		{ "where no frame is, ours at sp", "framed", "os", "s", KIND_PEER_WRONG },
 		{ "where no frame is, ours passes the caller over", "framed", "s", "os", KIND_OURS_WRONG },
-		{ "the same of libunwind", "nameless_here", "s", "os", KIND_DIVERGED },
-		{ "instructions that nothing names a function of: not proven, ours may be wrong", "nameless_here", "os", "s", KIND_LEFT_OUT },
+		{ "where nothing names a function, libunwind takes it: its code, run on, proves it", "nameless_here", "s", "os", KIND_PEER_WRONG },
+		{ "the same of ours", "nameless_here", "os", "s", KIND_OURS_WRONG },
+		{ "of both", "nameless_here", "os", "os", KIND_BOTH_WRONG },
+		{ "instructions that lead nowhere: not proven, libunwind may be wrong", "nowhere_here", "s", "os", KIND_DIVERGED },
+		{ "nor that ours is", "nowhere_here", "os", "s", KIND_LEFT_OUT },
 	};
 	struct err err = { 0 };
 	struct witness *witness;
