@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "unwind/code_rule.h"
+
 // DWARF registers the evaluator keeps: enough for x86-64 (17) and aarch64 (33, and VG, which has a place of its own).
 enum { UNWIND_REGISTERS = 34, UNWIND_VG = 33 };
 enum { UNWIND_CALL_BYTES = 8, UNWIND_CODE_BYTES = 16, UNWIND_EXIT_BYTES = 24, UNWIND_THREAD_BYTES = 32, UNWIND_THREAD_BEFORE = 8, UNWIND_JUMP_BYTES = 256 };
@@ -52,8 +54,9 @@ struct unwind_arch {
 	// The bytes that end at an address (link-time, for alignment): has the function that they are of set up a frame (and not begun to leave it), or
 	// none yet? Bytes are not decoded: what may be an instruction that leaves is taken for one. NULL: not asked.
 	enum unwind_framed (*in_frame)(const uint8_t *end, size_t size, uint64_t end_addr);
-	// The bytes at an address: is the next that happens, but for moving sp, that a register is pushed and returned to? Its number in perf's registers; 0xff: no. NULL: not asked.
-	uint8_t (*pushed_back)(const uint8_t *code, size_t size);
+	// The rule that the instructions from a pc on tell (code_rule.h), and perf's registers by their number in them. NULL: none is told.
+	code_follow_fn *follow;
+	uint8_t insn_to_perf[16];
 	// The bytes at a return address: do they leave the thread or the program before they return?
 	bool (*is_exit)(const uint8_t *code, size_t size);
 	// The bytes at an address, `size` of them, UNWIND_THREAD_BEFORE of them before it: behind a system call, and soon the frame pointer is made 0, as the ABIs want it in the

@@ -96,6 +96,7 @@ static void take(struct walk *walk, struct cursor *at, const struct candidate *f
 	at->fp = from->fp;
 	at->kind = FRAME_RETURN;
 	at->via = (uint8_t)from->via;
+	at->is_above_bare = from->via == VIA_LEAF_RULE;
 	if (from->via == VIA_FP)
 		at->sp_is_exact = walk->arch->fp_gives_sp;
 }
@@ -142,31 +143,6 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct unwind_map 
 		is_at_sp = i == 0 && ra == at->fp && at->fp > at->sp;
 	}
 	return best;
-}
-
-// A function that pops its return address, to get at its arguments, has it in a register until it pushes it again. It is believed in the one that is about to
-// be pushed and returned to; in another one when it stands behind a direct call to this very function, in the same mapping.
-static struct candidate by_register(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
-{
-	struct candidate out = { .sp = at->sp, .fp = at->fp, .via = VIA_LEAF_RULE };
-	struct bytes code;
-
-	if (at->kind != FRAME_LEAF || walk->arch->pushed_back == NULL || map->image == NULL)
-		return out;
-	uint8_t last = code_at(map, at->pc, 2, UNWIND_CODE_BYTES, false, &code) ? walk->arch->pushed_back(code.at, bytes_left(&code)) : 0xff;
-	const uint64_t *regs = walk->input->regs;
-	for (uint64_t mask = walk->input->regs_mask; mask != 0 && out.trust == NO_CALL; mask &= mask - 1, regs++) {
-		unsigned reg = (unsigned)__builtin_ctzll(mask);
-		uint64_t value = *regs;
-		if (reg == walk->arch->perf_pc || !(reg == last || map_holds(map, value)))
-			continue;
-		enum trust trust = trust_in(walk, value, at->pc);
-		if (trust == HERE || (reg == last && trust != NO_CALL)) {
-			out.ra = value;
-			out.trust = trust == ELSEWHERE ? UNKNOWN : trust;
-		}
-	}
-	return out;
 }
 
 bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc)
@@ -339,8 +315,7 @@ static bool prefers_leaf(const struct unwind_map *map, const struct candidate *l
 	return map->image != NULL && leaf->ra != frame->ra && has_link_register;
 }
 
-// Whether the code is seen to have set up a frame: a word at sp may be what a call long past left in a slot that was not written yet. Where it is about to return
-// it has none any more.
+// Whether the code is seen to have set up a frame: a word at sp may be what a call long past left in a slot that was not written yet.
 static enum unwind_framed is_framed(const struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
 	struct bytes code;
@@ -348,8 +323,6 @@ static enum unwind_framed is_framed(const struct walk *walk, const struct unwind
 
 	if (walk->arch->in_frame == NULL || !is_code_of(walk, map))
 		return FRAMED_UNSAID;
-	if (at->kind == FRAME_LEAF && code_at(map, at->pc, 1, 1, false, &code) && walk->arch->has_end(code.at, 1))
-		return FRAMED_NOT;
 	size_t most = at->pc - map->start < FRAME_BYTES ? (size_t)(at->pc - map->start) : FRAME_BYTES;
 	for (size_t size = most; size >= 16; size /= 2)
 		if (image_at_vaddr(map->image->image, link - size, size, &code))
@@ -397,13 +370,34 @@ static void tell_apart(struct walk *walk, const struct cursor *at, struct candid
 	(how_far[0] > how_far[1] ? a : b)->trust = ELSEWHERE;
 }
 
+// By the instructions that follow, if a call may have led here from where they say.
+static bool take_by_code(struct walk *walk, const struct unwind_map *map, struct cursor *at)
+{
+	struct cursor caller;
+
+	if (!walk_by_code(walk, map, at, &caller))
+		return false;
+	struct candidate found = { .ra = caller.pc, .sp = caller.sp, .fp = caller.fp, .via = VIA_CODE };
+	if (trust_in(walk, found.ra, at->pc) == NO_CALL || is_left_by_entry(walk, &found))
+		return false;
+	take(walk, at, &found);
+	at->sp_is_exact = caller.sp_is_exact;
+	at->is_above_bare = caller.is_above_bare;
+	return true;
+}
+
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
+	bool is_return = at->kind == FRAME_RETURN; // of a function that goes on: instructions tell at less cost than signs of a root
+	if (is_return && take_by_code(walk, map, at))
+		return true;
 	if (is_outermost(walk, map, at)) {
 		*end = UNWIND_ROOT_GUESSED;
 		return false;
 	}
-	struct candidate leaf = by_leaf_rule(walk, map, at), frame = by_frame_pointer(walk, at), in_register = by_register(walk, map, at);
+	if (!is_return && take_by_code(walk, map, at))
+		return true;
+	struct candidate leaf = by_leaf_rule(walk, map, at), frame = by_frame_pointer(walk, at);
 	if (leaf.trust != NO_CALL && is_left_by_entry(walk, &leaf))
 		leaf.trust = NO_CALL;
 	if (frame.trust != NO_CALL && is_left_by_entry(walk, &frame))
@@ -411,17 +405,11 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 	if (leaf.trust == HERE && frame.trust == HERE)
 		tell_apart(walk, at, &leaf, &frame);
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;
-	enum unwind_framed framed = leaf.trust != NO_CALL || in_register.trust != NO_CALL ? is_framed(walk, map, at) : FRAMED_UNSAID;
+	enum unwind_framed framed = leaf.trust != NO_CALL ? is_framed(walk, map, at) : FRAMED_UNSAID;
 	if (framed == FRAMED && frame.trust != NO_CALL)
 		chosen = &frame;
 	if (framed == FRAMED_NOT && leaf.is_at_sp && leaf.trust != NO_CALL)
 		chosen = &leaf;
-	if (chosen == &frame && framed != FRAMED && in_register.trust != NO_CALL) {
-		if (in_register.trust == HERE && frame.trust == HERE)
-			tell_apart(walk, at, &in_register, &frame);
-		if (in_register.trust > ELSEWHERE && (in_register.trust != HERE || frame.trust != HERE))
-			chosen = &in_register;
-	}
 	if (chosen == &leaf && leaf.trust == UNKNOWN && frame.trust == UNKNOWN && is_unlike_frames(walk, at, &leaf))
 		chosen = &frame;
 	if (chosen->trust != NO_CALL) {

@@ -32,7 +32,7 @@ const char *frame_via_name(unsigned via)
 {
 	static const char *const names[VIA_COUNT] = {
 		[VIA_NONE] = "none", [VIA_CFI] = "cfi", [VIA_EXPR] = "expr", [VIA_FP] = "fp", [VIA_LEAF_RULE] = "leaf_rule", [VIA_KERNEL] = "kernel",
-		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches", [VIA_LANDING] = "landing",
+		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches", [VIA_LANDING] = "landing", [VIA_CODE] = "code",
 	};
 
 	return via < VIA_COUNT ? names[via] : "unknown";
@@ -66,6 +66,7 @@ static struct unwinder *new_unwinder(void *tables, bool in_heap)
 	unwinder->tables = tables;
 	unwinder->in_heap = in_heap;
 	unwinder->cache = tables;
+	unwinder->code = code_cache_new();
 	near_init(&unwinder->near, (void *)((uint8_t *)tables + CACHE_BYTES));
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	unwinder->born_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -90,6 +91,7 @@ void unwinder_free(struct unwinder *unwinder)
 		free(unwinder->tables);
 	else
 		mem_pages_free(unwinder->tables, CACHE_BYTES + NEAR_BYTES);
+	code_cache_free(unwinder->code);
 	free(unwinder);
 }
 

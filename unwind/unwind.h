@@ -51,13 +51,15 @@ enum frame_via {
 	VIA_SIGNAL = 6,    // by the registers that the kernel saved for a signal
 	VIA_BRANCHES = 7,  // by the processor's records of calls that have not returned
 	VIA_LANDING = 8,   // by what a function that throws is about to install: the frame that handles the exception
+	VIA_CODE = 9,      // without CFI: by the instructions from there to where the function is left
 	VIA_COUNT
 };
-const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing"; "unknown"
-// Without CFI: most often right, but nothing says so.
+const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing", "code"; "unknown"
+// Without CFI. FP and LEAF_RULE are most often right, but nothing says so. CODE is as good as the code that can be read: what instructions do is exact, but that
+// a call returns, that a way is ever taken and that the bytes are those that ran is assumed; so it counts as guessed, too.
 static inline bool frame_via_is_guessed(unsigned via)
 {
-	return via == VIA_FP || via == VIA_LEAF_RULE;
+	return via == VIA_FP || via == VIA_LEAF_RULE || via == VIA_CODE;
 }
 
 struct frame {

@@ -26,6 +26,7 @@ void walk_prepare(struct unwinder *unwinder)
 	memset(unwinder->recent, 0, sizeof(unwinder->recent));
 	memset(unwinder->active, 0, sizeof(unwinder->active));
 	near_forget(&unwinder->near);
+	code_cache_forget(unwinder->code);
 	unwinder->born_ns++;
 	unwinder->next_serial = 0;
 }

@@ -48,6 +48,7 @@ struct unwinder {
 	uint64_t born_ns;
 	uint32_t next_serial;
 	struct near near;               // the short cut of stacks.c
+	struct code_cache *code;        // of code.c
 	struct unwind_counters counters;
 };
 
@@ -57,6 +58,7 @@ struct cursor {
 	uint8_t kind;            // enum frame_kind
 	uint8_t via;             // enum frame_via
 	bool sp_is_exact;        // false: only known to be at or above `sp`
+	bool is_above_bare;      // the frame below was one of code that had no frame
 	bool is_elsewhere;       // a signal came while another stack was in use than the handler has, and that is not in the copy
 	unsigned backward;       // signal frames whose caller's sp was not above theirs
 };
@@ -156,6 +158,12 @@ bool walk_sampled_register(const struct unwind_input *input, unsigned perf_regis
 // Each of these moves the cursor to the caller and answers true, or answers false with the reason in `*end`.
 // slow.c: by the full row of the FDE.
 bool walk_slow_step(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
+// code.c: the rules that code without CFI tells, of one unwinder.
+struct code_cache *code_cache_new(void);
+void code_cache_free(struct code_cache *cache);
+void code_cache_forget(struct code_cache *cache);
+// What the instructions say of the caller: pc, sp, fp, and whether sp is exact. false: nothing.
+bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller);
 // fp.c: where there is no CFI.
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
 // fp.c: code called an address where none is, so that the return address is where the call put it. It must stand behind a call that may have done that.

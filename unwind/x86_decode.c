@@ -19,7 +19,7 @@ static const uint16_t one_byte[256] = {
 	M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX, BAD, BAD,
 	[0x10] = M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX, BAD, BAD,
 	M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX, BAD, BAD,
-	[0x20] = M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX, BAD, BAD,
+	[0x20] = M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX | SPECIAL, BAD, BAD,
 	M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX | SPECIAL, BAD, BAD,
 	[0x30] = M | WRM | BYTE, M | WRM, M | WREG | BYTE, M | WREG, I8 | WAX, IZ | WAX, BAD, BAD,
 	M | BYTE, M, M | BYTE, M, I8, IZ, BAD, BAD,
@@ -236,6 +236,8 @@ static void special_8(struct reading *r)
 			r->flags |= WRM;
 		if (r->opcode != 0x80 && (extension(r) == 0 || extension(r) == 5))
 			of_whole_words(r, X86_ADD);
+		if (r->opcode != 0x80 && extension(r) == 4)
+			of_whole_words(r, X86_AND);
 		if (extension(r) == 5)
 			out->value = -out->value;
 		return;
@@ -352,10 +354,10 @@ static void special_9_to_e(struct reading *r)
 
 static void special(struct reading *r)
 {
-	if (r->opcode < 0x50) { // add and sub of a constant to rax
+	if (r->opcode < 0x50) { // add, and, sub of a constant to rax
 		r->out->rm = X86_RAX;
-		of_whole_words(r, X86_ADD);
-		r->out->value = r->opcode < 0x20 ? r->out->value : -r->out->value;
+		of_whole_words(r, r->opcode == 0x25 ? X86_AND : X86_ADD);
+		r->out->value = r->opcode == 0x2d ? -r->out->value : r->out->value;
 	} else if ((r->opcode & 0xf0) == 0x50) {
 		uint8_t reg = (uint8_t)((r->opcode & 7) | (r->rex & REX_B) << 3);
 		push_or_pop(r, r->opcode < 0x58 ? X86_PUSH : X86_POP, reg);

@@ -19,6 +19,7 @@ enum x86_kind {
 	X86_STORE, // rm = reg, or the memory operand
 	X86_LEA,   // reg = address of the memory operand
 	X86_ADD,   // rm += value; so is subtracting
+	X86_AND,   // rm &= value
 	X86_XCHG,  // reg and rm
 	X86_LEAVE,
 	X86_CALL,    // to the instruction's end + value
@@ -32,7 +33,7 @@ enum x86_kind {
 	X86_LANDMARK, // endbr: where indirect calls and jumps go
 };
 
-// Of X86_LOAD, X86_STORE, X86_LEA, X86_ADD, X86_XCHG the operands have 8 bytes; what has fewer is X86_OTHER.
+// Of X86_LOAD to X86_XCHG the operands have 8 bytes; what has fewer is X86_OTHER.
 struct x86_decoded {
 	uint8_t size; // 0: none, or one that is not known
 	uint8_t kind;

@@ -55,6 +55,12 @@ static bool copied_word(const struct unwind_input *input, const struct unwind_ar
 	return true;
 }
 
+// Found where code had no frame, as it may be.
+static bool is_bare(const struct frame *frame)
+{
+	return frame->via == VIA_LEAF_RULE || frame->via == VIA_CODE;
+}
+
 // Is frame `at` of ours the one that libunwind lacks? It is the caller at sp that libunwind passes over by the frame pointer's pair; or that pair's return
 // address: then libunwind took the caller at sp, but with it the frame pointer of the pair, which is the next frame's.
 static bool is_left_out(struct witness *witness, const struct unwind_input *input, const struct unwind_stack *ours, const struct unwind_stack *theirs, size_t at)
@@ -69,11 +75,11 @@ static bool is_left_out(struct witness *witness, const struct unwind_input *inpu
 		if (ours->frames[i < at ? i : i + more].addr != theirs->frames[i].addr)
 			return false;
 	for (size_t i = at; i < at + more; i++) // that one had no frame yet either: its caller, which stands there too, is left out with it
-		if (ours->frames[i].via != VIA_LEAF_RULE || !is_possible_call(call_before(witness, input, ours->frames[i].addr, ours->frames[i - 1].addr)))
+		if (!is_bare(&ours->frames[i]) || !is_possible_call(call_before(witness, input, ours->frames[i].addr, ours->frames[i - 1].addr)))
 			break;
 		else if (i + 1 == at + more)
 			return true;
-	return more == 1 && at >= 2 && ours->frames[at].via == VIA_FP && ours->frames[at - 1].via == VIA_LEAF_RULE &&
+	return more == 1 && at >= 2 && (ours->frames[at].via == VIA_FP || ours->frames[at].via == VIA_CODE) && is_bare(&ours->frames[at - 1]) &&
 	       copied_word(input, arch, arch->perf_fp, 1, &paired) && paired == ours->frames[at].addr;
 }
 

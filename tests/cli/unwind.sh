@@ -223,7 +223,7 @@ if [ "$(uname -m)" = x86_64 ] && command -v gcc >/dev/null; then
 			"$perfsample" script -F ip,sym,via -i "$work/perf.data" >"$work/stacks" 2>>"$work/err"
 			python3 - "$work/stacks" <<'P'
 import re, sys
-bad = [s for s in open(sys.argv[1]).read().split("\n\n") if re.search(r" (leaf_rule|fp)$", s, re.M)
+bad = [s for s in open(sys.argv[1]).read().split("\n\n") if re.search(r" (leaf_rule|fp|code)$", s, re.M)
        and not re.search(r" (_init|_fini|__do_global_dtors_aux|(de)?register_tm_clones|frame_dummy)\b", s)]
 print("#  ", len(bad), bad[:1])
 sys.exit(len(bad) > 0)

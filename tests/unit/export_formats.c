@@ -258,7 +258,7 @@ static void test_samples(void)
 	is_u64(json_array_size(json_object_get(doc, "samples")), SAMPLES, "all samples");
 	json_array_foreach(json_object_get(doc, "frames"), i, frame) {
 		const char *via = json_string_value(json_object_get(frame, "via"));
-		guessed += via != NULL && (strcmp(via, "fp") == 0 || strcmp(via, "leaf_rule") == 0);
+		guessed += via != NULL && (strcmp(via, "fp") == 0 || strcmp(via, "leaf_rule") == 0 || strcmp(via, "code") == 0);
 	}
 	is_u64(guessed, 2, "two frames found without CFI");
 	is_u64((uint64_t)json_integer_value(json_object_get(json_object_get(doc, "totals"), "guessed")), 400, "in that many stacks");

@@ -112,6 +112,9 @@ static bool is_kind_alike(const cs_insn *insn, const struct x86_decoded *own, ui
 		is_direct = op[1].type == X86_OP_IMM && is_wide;
 		return (own->kind == X86_ADD) == is_direct &&
 		       (!is_direct || (is_operand_alike(op, own->rm, own) && own->value == (insn->id == X86_INS_ADD ? op[1].imm : -op[1].imm)));
+	case X86_INS_AND:
+		is_direct = op[1].type == X86_OP_IMM && is_wide;
+		return (own->kind == X86_AND) == is_direct && (!is_direct || (is_operand_alike(op, own->rm, own) && own->value == op[1].imm));
 	case X86_INS_MOV:
 		if (own->kind == X86_LOAD)
 			return is_wide && is_operand_alike(&op[0], own->reg, own) && is_operand_alike(&op[1], own->rm, own);

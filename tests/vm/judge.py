@@ -121,7 +121,7 @@ def guesses(text):
     for paragraph in text.split("\n\n"):
         frames = [line for line in paragraph.splitlines() if line.startswith("\t")]
         for below, frame in zip(frames, frames[1:]):
-            if frame.endswith((" fp", " leaf_rule")):
+            if frame.endswith((" fp", " leaf_rule", " code")):
                 vdso, elsewhere = vdso + ("([vdso])" in below), elsewhere + ("([vdso])" not in below)
     return len(text), vdso, elsewhere
 

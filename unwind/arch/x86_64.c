@@ -79,24 +79,6 @@ static enum unwind_framed in_frame(const uint8_t *end, size_t size, uint64_t end
 	return FRAMED_UNSAID;
 }
 
-// lea (%rsp,%reg,8), %rsp; push %reg; ret, or what is left of it: the return address was popped to get at the arguments below it.
-static uint8_t pushed_back(const uint8_t *code, size_t size)
-{
-	static const uint8_t places[] = { 0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23 }; // perf's registers by their number in instructions
-	unsigned reg = 0;
-
-	if (size >= 4 && (code[0] & 0xfd) == 0x48 && code[1] == 0x8d && code[2] == 0x24) {
-		code += 4;
-		size -= 4;
-	}
-	if (size >= 1 && code[0] == 0x41) {
-		reg = 8;
-		code++;
-		size--;
-	}
-	return size >= 2 && (code[0] & 0xf8) == 0x50 && code[1] == 0xc3 ? places[reg + (code[0] & 7)] : 0xff;
-}
-
 // syscall, at most test %rax, %rax and a jump behind it, and an xor %ebp, %ebp. Bytes are not decoded: of code without CFI where a system call has just answered 0.
 static bool begins_thread(const uint8_t *code, size_t size)
 {
@@ -132,7 +114,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.has_end = x86_has_end,
 	.is_exit = x86_is_exit,
 	.in_frame = in_frame,
-	.pushed_back = pushed_back,
+	.follow = x86_follow, .insn_to_perf = { 0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23 },
 	.begins_thread = begins_thread, .perf_result = 0, // rax
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },

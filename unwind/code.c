@@ -1,0 +1,175 @@
+// What the code itself tells where there is no CFI (code_rule.h), by image or piece of code and pc: a rule is worked out once.
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "unwind/walk.h"
+
+enum { CODE_BITS = 10, CODE_SETS = 1 << CODE_BITS, CODE_WAYS = 2 };
+
+struct code_entry {
+	uint64_t owner; // the image's serial number, or the id of the code; 0: empty
+	uint64_t place; // code_place_of
+	struct code_rule rule;
+};
+
+struct code_cache {
+	struct code_entry sets[CODE_SETS][CODE_WAYS]; // from the one that came last
+	struct code_follower *follower;
+};
+
+struct code_cache *code_cache_new(void)
+{
+	struct code_cache *cache = NEW(struct code_cache);
+
+	cache->follower = code_follower_new();
+	return cache;
+}
+
+void code_cache_free(struct code_cache *cache)
+{
+	if (cache == NULL)
+		return;
+	code_follower_free(cache->follower);
+	free(cache);
+}
+
+void code_cache_forget(struct code_cache *cache)
+{
+	memset(cache->sets, 0, sizeof(cache->sets));
+}
+
+// ---------------------------------------------------------------- where code comes from
+static bool begins_in_image(void *context, uint64_t vaddr)
+{
+	return rule_table_begins(context, vaddr);
+}
+
+static bool image_source(const struct unwind_map *map, uint64_t vaddr, struct code_source *out)
+{
+	const struct image *image = map->image->image;
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct image_segment *segment = &image->segments[i];
+		if (vaddr - segment->vaddr >= segment->file_size || !image_at_vaddr(image, segment->vaddr, segment->file_size, &out->code))
+			continue;
+		out->addr = segment->vaddr;
+		out->begins = begins_in_image;
+		out->context = map->image;
+		return true;
+	}
+	return false;
+}
+
+// Code that is in no image leads to code that is in one: to a function of it.
+static bool is_in_image(void *context, uint64_t addr)
+{
+	return walk_map(context, addr)->image != NULL;
+}
+
+static bool other_source(struct walk *walk, const struct unwind_code *code, uint64_t pc, struct code_source *out)
+{
+	if (code->id == 0 || code->bytes == NULL || pc < code->start || pc >= code->end)
+		return false;
+	*out = (struct code_source){
+		.code = bytes_of(code->bytes, code->end - code->start), .addr = code->start, .is_elsewhere = is_in_image, .context = walk,
+	};
+	return true;
+}
+
+// ---------------------------------------------------------------- the rules
+static uint64_t place_in(uint64_t offset, bool is_return, bool is_image)
+{
+	return offset << 2 | (uint64_t)is_return << 1 | is_image;
+}
+
+static struct code_entry *find_set(struct code_cache *cache, uint64_t owner, uint64_t place)
+{
+	return cache->sets[(owner * 0x9e3779b97f4a7c15u + place) * 0xbf58476d1ce4e5b9u >> (64 - CODE_BITS)];
+}
+
+static const struct code_rule *find(const struct code_entry *set, uint64_t owner, uint64_t place)
+{
+	for (size_t i = 0; i < CODE_WAYS; i++)
+		if (set[i].owner == owner && set[i].place == place)
+			return &set[i].rule;
+	return NULL;
+}
+
+static const struct code_rule *work_out(struct walk *walk, struct code_entry *set, const struct code_source *source, uint64_t pc, struct code_entry made)
+{
+	walk->arch->follow(walk->unwinder->code->follower, source, pc, (made.place & 2) != 0, &made.rule);
+	set[1] = set[0];
+	set[0] = made;
+	return &set[0].rule;
+}
+
+static const struct code_rule *rule_of(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
+{
+	bool is_return = at->kind == FRAME_RETURN;
+	struct code_source source = { 0 };
+
+	if (map->image != NULL) {
+		uint64_t vaddr = at->pc - map->bias, place = place_in(vaddr, is_return, true);
+		struct code_entry *set = find_set(walk->unwinder->code, map->image->serial, place);
+		const struct code_rule *known = find(set, map->image->serial, place);
+		if (known != NULL || map->image->arch != walk->arch || !image_source(map, vaddr - is_return, &source))
+			return known;
+		return work_out(walk, set, &source, vaddr, (struct code_entry){ .owner = map->image->serial, .place = place });
+	}
+	// Compilers at run time have frames, but for what is called before there is one: others were called by code that has its own.
+	if (walk->input->code == NULL || (is_return && !at->is_above_bare))
+		return NULL;
+	struct unwind_code code = walk->input->code(walk->input->code_context, at->pc - is_return);
+	if (!other_source(walk, &code, at->pc - is_return, &source))
+		return NULL;
+	uint64_t place = place_in(at->pc - code.start, is_return, false);
+	struct code_entry *set = find_set(walk->unwinder->code, code.id, place);
+	const struct code_rule *known = find(set, code.id, place);
+	return known != NULL ? known : work_out(walk, set, &source, at->pc, (struct code_entry){ .owner = code.id, .place = place });
+}
+
+// ---------------------------------------------------------------- what they say
+static bool register_at(const struct walk *walk, const struct cursor *at, uint8_t number, uint64_t *out)
+{
+	uint8_t reg = walk->arch->insn_to_perf[number];
+
+	*out = at->sp;
+	if (reg == walk->arch->perf_sp)
+		return at->sp_is_exact;
+	*out = at->fp;
+	return reg == walk->arch->perf_fp || (at->kind == FRAME_LEAF && walk_sampled_register(walk->input, reg, out));
+}
+
+static bool address_of(const struct walk *walk, const struct cursor *at, const struct code_place *place, uint64_t *out)
+{
+	if (!register_at(walk, at, place->reg, out) || (place->is_indirect && !stack_word(&walk->view, *out + (uint64_t)(int64_t)place->inner, out)))
+		return false;
+	*out += (uint64_t)(int64_t)place->offset;
+	return true;
+}
+
+static bool value_of(const struct walk *walk, const struct cursor *at, const struct code_place *place, uint64_t *out)
+{
+	if (place->kind == PLACE_NOWHERE || !address_of(walk, at, place, out))
+		return false;
+	return place->kind == PLACE_VALUE || stack_word(&walk->view, *out, out);
+}
+
+bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller)
+{
+	const struct code_rule *rule = walk->arch->follow != NULL ? rule_of(walk, map, at) : NULL;
+
+	*caller = *at;
+	if (rule == NULL || !rule->is_known || !value_of(walk, at, &rule->ra, &caller->pc) || !value_of(walk, at, &rule->fp, &caller->fp))
+		return false;
+	if (rule->ra.kind == PLACE_AT) {
+		caller->sp_is_exact = address_of(walk, at, &rule->ra, &caller->sp);
+		caller->sp += walk->arch->word_bytes;
+	} else {
+		// Where the return address is pushed again it may be below ours, above what its caller had pushed and the function yet pops.
+		caller->sp_is_exact = value_of(walk, at, &rule->sp, &caller->sp) && caller->sp >= at->sp;
+		caller->sp = caller->sp_is_exact ? caller->sp : at->sp;
+	}
+	caller->is_above_bare = rule->fp.kind == PLACE_VALUE;
+	return caller->sp >= at->sp && (caller->sp > at->sp || at->kind != FRAME_RETURN);
+}
