@@ -51,6 +51,26 @@ static bool next_record(struct merge *merge, struct ring *ring, struct cursor *c
 	return cursor->time_ns <= horizon_ns;
 }
 
+// A horizon before all that another thread still has to see.
+static uint64_t seen_horizon(struct ring *rings, size_t count, uint64_t horizon_ns, merge_time_fn *time_of, void *context)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct ring hidden = rings[i];
+		bool broken;
+		hidden.tail = rings[i].head;
+		hidden.head = rings[i].written;
+		struct perf_event_header *header = ring_peek(&hidden, &broken);
+		if (header == NULL)
+			continue;
+		uint64_t time_ns = time_of(context, i, header);
+		if (time_ns == 0)
+			time_ns = rings[i].last_time_ns;
+		if (time_ns <= horizon_ns)
+			horizon_ns = time_ns > 0 ? time_ns - 1 : 0;
+	}
+	return horizon_ns;
+}
+
 static void give_back(struct merge *merge, struct ring *ring, void *context)
 {
 	if (merge->settle != NULL)
@@ -88,6 +108,9 @@ size_t merge_pass(struct merge *merge, struct ring *rings, size_t count, uint64_
 	// All heads before any record is read: a record committed meanwhile waits for the next pass in every ring alike.
 	for (size_t i = 0; i < count; i++)
 		ring_snapshot(&rings[i]);
+	horizon_ns = seen_horizon(rings, count, horizon_ns, time_of, context);
+	if (horizon_ns > merge->reached_ns)
+		merge->reached_ns = horizon_ns;
 	for (size_t i = 0; i < count; i++) {
 		struct cursor cursor = { .ring = i, .released = rings[i].tail };
 		if (next_record(merge, &rings[i], &cursor, horizon_ns, time_of, context))

@@ -1,7 +1,8 @@
 // Records of many rings in the order of time.
 //
 // A pass takes a snapshot of every head and hands on, oldest first, the records whose time is at or before a horizon; later ones stay in
-// their ring. Guarantee: records that the kernel committed within `slack` of their timestamp come in order; one that was committed
+// their ring. Where another thread reads a ring ahead (struct ring, `seen`), the horizon is before the first record that it has not come to: what is younger in other
+// rings waits for that. Guarantee: records that the kernel committed within `slack` of their timestamp come in order; one that was committed
 // later (an interrupt or a stolen virtual CPU between stamp and commit) comes late, is handed on at once and counted in `late`.
 #ifndef PERFSAMPLE_PERF_MERGE_H
 #define PERFSAMPLE_PERF_MERGE_H
@@ -21,6 +22,7 @@ typedef void merge_settle_fn(void *context);
 
 struct merge {
 	uint64_t last_ns;  // newest time handed on
+	uint64_t reached_ns; // the horizon of the last pass, as far as all rings went: what is older was handed on, or comes late
 	uint64_t late, broken;
 	merge_settle_fn *settle; // NULL: `take` is done with a record when it returns. Else it may keep records, until this is called: before their memory is given back
 };

@@ -44,7 +44,7 @@ void ring_snapshot(struct ring *ring)
 {
 	// Pairs with the kernel's write barrier before it moves data_head: what lies below is written.
 	uint64_t seen = ring->seen != NULL ? __atomic_load_n(ring->seen, __ATOMIC_ACQUIRE) : UINT64_MAX;
-	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	ring->head = ring->written = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	if (seen < ring->head)
 		ring->head = seen;
 }

@@ -14,6 +14,7 @@ struct ring {
 	uint8_t *data;
 	size_t size;      // of the data area, power of two
 	uint64_t head;    // snapshot: records up to here may be read
+	uint64_t written; // snapshot: and up to here there are some, which whoever moves `seen` has not come to yet
 	uint64_t tail;    // read so far; given back by ring_release_read
 	uint32_t cpu;     // UINT32_MAX: a thread's own ring
 	int fd;           // to poll; owned by the event set

@@ -410,7 +410,7 @@ static void tick(struct drain *drain, uint64_t horizon_ns)
 void drain_pass(struct drain *drain, bool last)
 {
 	drain->now_ns = clock_ns();
-	uint64_t horizon = last ? UINT64_MAX : drain->now_ns - DRAIN_SLACK_NS;
+	tails_look(drain->tails);
 	if (drain->rereading)
 		take_answer(drain);
 	if (drain->pages != NULL)
@@ -418,7 +418,8 @@ void drain_pass(struct drain *drain, bool last)
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
 	drain->found_births = false;
-	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, horizon, time_of, take, drain);
+	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, last ? UINT64_MAX : drain->now_ns - DRAIN_SLACK_NS, time_of, take, drain);
+	uint64_t horizon = drain->merge.reached_ns; // readers that lag behind kept back the rest
 	tails_done(drain->tails);
 	if (drain->pages != NULL)
 		images_read_pages(drain->images, drain->pages);

@@ -30,6 +30,7 @@ struct reader {
 	pthread_t thread;
 	bool is_running;
 	int epoll_fd;                // while it runs
+	int look_fd;                 // an eventfd: there may be something to see
 	struct tail_queue queue;
 	_Atomic uint64_t reads, exact, checked, refused, failed, no_room, bytes;
 	_Atomic int error;
@@ -174,11 +175,14 @@ static bool new_reader(struct tails *tails, size_t i, size_t capacity, struct er
 {
 	struct reader *reader = &tails->readers[i];
 	struct ring *ring = &tails->config.set->rings.data[i];
-	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .seen = ring->tail, .epoll_fd = -1 };
+	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .seen = ring->tail, .epoll_fd = -1, .look_fd = -1 };
 	reader->ring.wrapped = mem_alloc(RECORD_BYTES_MAX);
 	reader->scanned = mem_alloc(RECORD_BYTES_MAX);
 	reader->window = mem_alloc(RECORD_BYTES_MAX);
 	reader->ring.seen = NULL;
+	reader->look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (reader->look_fd < 0)
+		return err_errno(err, STATUS_HOST, "an eventfd");
 	return tail_queue_init(&reader->queue, capacity, err);
 }
 
@@ -197,7 +201,8 @@ static bool start_reader(struct reader *reader, struct err *err)
 	pthread_attr_setaffinity_np(&attr, set_bytes, set);
 	reader->drained->seen = &reader->seen;
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	bool waits = reader->epoll_fd >= 0 && wait_on(reader->epoll_fd, reader->tails->stop_fd) && wait_on(reader->epoll_fd, reader->drained->fd);
+	bool waits = reader->epoll_fd >= 0 && wait_on(reader->epoll_fd, reader->tails->stop_fd) &&
+	             wait_on(reader->epoll_fd, reader->look_fd) && wait_on(reader->epoll_fd, reader->drained->fd);
 	int error = waits ? pthread_create(&reader->thread, &attr, reader_main, reader) : errno;
 	pthread_attr_destroy(&attr);
 	CPU_FREE(set);
@@ -293,6 +298,8 @@ void tails_free(struct tails *tails)
 		free(tails->readers[i].ring.wrapped);
 		free(tails->readers[i].scanned);
 		free(tails->readers[i].window);
+		if (tails->readers[i].tails != NULL && tails->readers[i].look_fd >= 0)
+			close(tails->readers[i].look_fd);
 	}
 	if (tails->stop_fd >= 0)
 		close(tails->stop_fd);
@@ -308,6 +315,15 @@ void tails_done(struct tails *tails)
 {
 	for (size_t i = 0; tails != NULL && i < tails->count; i++)
 		tail_queue_done(&tails->readers[i].queue);
+}
+
+void tails_look(struct tails *tails)
+{
+	for (size_t i = 0; tails != NULL && i < tails->count; i++) {
+		struct reader *reader = &tails->readers[i];
+		if (reader->is_running && __atomic_load_n(&reader->seen, __ATOMIC_RELAXED) < __atomic_load_n(&reader->ring.page->data_head, __ATOMIC_RELAXED))
+			(void)!write(reader->look_fd, &(uint64_t){ 1 }, 8);
+	}
 }
 
 const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid)

@@ -38,6 +38,9 @@ void tails_stop(struct tails *tails);
 bool tails_resume(struct tails *tails, struct err *err);
 void tails_free(struct tails *tails);
 
+// Drain thread, before it takes records: readers that lag behind are woken. Samples wake them, nothing else does: on a CPU where none is taken any more, the records of
+// how its last programs began would wait, and what these do on other CPUs with them. NULL is allowed.
+void tails_look(struct tails *tails);
 // Drain thread. What stands behind the copy of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
 // the next call for that ring, or tails_done.
 const struct tail *tails_find(struct tails *tails, size_t ring, uint64_t time_ns, int32_t tid);

@@ -394,6 +394,29 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	"$perfsample" script -F pid,ip,via -i "$work/perf.data" 2>>"$work/err" | awk '/^ *[0-9]+ *$/ { pid = $1 } /joined exact/ { joined[pid]++ }
 		END { for (pid in joined) phases += joined[pid] > 100; exit phases != 2 }'
 	ok $? "some hundred in each"
+	# Programs that begin on one CPU and go on on another, while stacks are read on: on the first no sample wakes its reader any more, and their mappings are in its ring.
+	cat >"$work/moves.c" <<'C'
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+int main(int argc, char **argv)
+{
+	cpu_set_t to;
+	CPU_ZERO(&to);
+	CPU_SET(atoi(argv[argc - 1]), &to);
+	sched_setaffinity(0, sizeof(to), &to);
+	while (clock() < CLOCKS_PER_SEC / 50)
+		;
+}
+C
+	gcc -O2 -o "$work/moves" "$work/moves.c"
+	if [ "$(nproc)" -gt 1 ] && taskset -c 0 true 2>/dev/null && taskset -c 1 true 2>/dev/null; then
+		rec --max-cpu 100 -F 2000 -- sh -c 'taskset -c 1 ./changing 1.5 100000 & d=$!; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do taskset -c 0 ./moves 1; sleep 0.03; done; wait $d'
+		holds 'e["stacks"]["joined"] > 0.3 * taken and share("no_mapping") < 0.005' "programs that move to another CPU are met with their mappings"
+	else
+		skip "one CPU" "programs that move to another CPU"
+	fi
 	# Phases that are over before the next pass: by glances at the rings, as stacks of more than half a copy announce them.
 	cat >"$work/phases.c" <<'C'
 #include <string.h>

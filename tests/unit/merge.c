@@ -1,6 +1,8 @@
 // Records of many rings in the order of time.
 #include "perf/merge.h"
 
+#include "base/mem.h"
+
 #include "tests/fake_ring.h"
 #include "tests/tap.h"
 
@@ -34,7 +36,7 @@ static void take(void *context, const struct merge_item *item)
 static void test_order(size_t count)
 {
 	static struct fake_ring fakes[MAX_RINGS];
-	struct ring *rings = calloc(count, sizeof(*rings));
+	struct ring *rings = mem_zero(count, sizeof(*rings));
 	struct merge merge = { 0 };
 	struct taken taken = { .trims = true };
 	uint64_t time_ns[MAX_RINGS] = { 0 };
@@ -97,6 +99,39 @@ static void test_horizon(void)
 	is_u64(merge.broken, 1, "but counted");
 	fake_ring_write(&fakes[0], 9, 0, 60, 16);
 	is_u64(merge_pass(&merge, rings, 2, UINT64_MAX, first_word, take, &taken), 1, "and the ring goes on behind it");
+	fake_ring_release(&fakes[0]);
+	fake_ring_release(&fakes[1]);
+}
+
+// A ring that another thread reads ahead: what it has not seen is not handed on, nor what came later in other rings.
+static void test_seen(void)
+{
+	static struct fake_ring fakes[2];
+	struct merge merge = { 0 };
+	struct taken taken = { 0 };
+	uint64_t seen = 16;
+	fake_ring_init(&fakes[0], 4096);
+	fake_ring_init(&fakes[1], 4096);
+	fake_ring_write(&fakes[0], 9, 0, 10, 16);
+	fake_ring_write(&fakes[0], 9, 0, 20, 16);
+	fake_ring_write(&fakes[1], 9, 0, 15, 16);
+	fake_ring_write(&fakes[1], 9, 0, 20, 16);
+	fake_ring_write(&fakes[1], 9, 0, 30, 16);
+	struct ring rings[2] = { fakes[0].ring, fakes[1].ring };
+	rings[0].seen = &seen;
+	is_u64(merge_pass(&merge, rings, 2, 40, first_word, take, &taken), 2, "what is older than the first record not seen");
+	is_u64(taken.last, 15, "of any ring");
+	is_u64(merge.reached_ns, 19, "how far that is");
+	seen = 32;
+	is_u64(merge_pass(&merge, rings, 2, 40, first_word, take, &taken), 3, "the rest, once it is seen");
+	is_u64(merge.reached_ns, 40, "up to the horizon");
+	is_u64(merge.late + taken.disorder, 0, "in the order of time");
+	fake_ring_write(&fakes[0], 9, 0, 35, 16); // committed late
+	fake_ring_write(&fakes[1], 9, 0, 50, 16);
+	is_u64(merge_pass(&merge, rings, 2, 60, first_word, take, &taken), 0, "a late one that is not seen holds back the same");
+	is_u64(merge.reached_ns, 40, "and takes nothing back");
+	rings[0].seen = NULL;
+	is_u64(merge_pass(&merge, rings, 2, UINT64_MAX, first_word, take, &taken), 2, "who reads ahead has stopped: all");
 	fake_ring_release(&fakes[0]);
 	fake_ring_release(&fakes[1]);
 }
@@ -168,6 +203,7 @@ int main(void)
 	test_order(7);
 	test_order(MAX_RINGS);
 	test_horizon();
+	test_seen();
 	test_settling();
 	return tap_done();
 }
