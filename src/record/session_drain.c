@@ -153,9 +153,10 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 // their time), and 19 of 20 wake-ups would be for nothing. A phase is all deep stacks from its first sample on: what is missed is how long it takes to be
 // noticed. So for some seconds after a stack of more than half a copy the rings are glanced at more often than passes come. (Passes that came as often would find
 // the unwinder's tables cold each time: 6 us a sample more on gcc, where glances take 2 to 3, all of it the wake-ups.) That is done for the first stacks,
-// and from then on where one in 400 or more was cut; not where stacks are that large as a rule (clang's), which tells nothing: passes notice those phases.
-enum { TAILS_STACKS = 50, TAILS_LEAST = 2, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2, GLANCE_MS = 20 };
-enum { GUARD_FIRST = 5000, GUARD_HALF_PERCENT = 10, GUARD_CUT_LEAST = 8, GUARD_CUT_IN = 400 };
+// and from then on where one in 400 or more was cut. Where stacks are that large as a rule (clang's) that tells nothing, and passes notice most phases: there it takes
+// one cut stack in 100 (Boost.Spirit's templates by clang++, rustc). Then phases follow each other closely, and reading on outlasts the gaps, too.
+enum { TAILS_STACKS = 50, TAILS_LEAST = 2, TAILS_NEED_PERCENT = 3, TAILS_REST_PERCENT = 2, REST_STACKS_OFTEN = 400, GLANCE_MS = 20 };
+enum { GUARD_FIRST = 5000, GUARD_HALF_PERCENT = 10, GUARD_CUT_LEAST = 8, GUARD_CUT_IN = 400, OFTEN_CUT_IN = 100 };
 static const uint64_t GUARD_NS = UINT64_C(5000) * 1000 * 1000;
 enum { TAIL_COST_NS = 35000 }; // a wake-up of 17 us, and a read of some 150 KiB
 
@@ -188,15 +189,19 @@ static bool may_read_on(const struct session *session)
 	return session->config->stack_bytes == 0 || session->config->stack_bytes >= STACK_BYTES_MAX;
 }
 
+static bool are_cut(const struct drain *drain, uint64_t one_in)
+{
+	return drain->cut >= GUARD_CUT_LEAST && one_in * drain->cut >= drain->walked;
+}
+
 // Whether a phase of deep stacks may begin, and is to be noticed soon.
 static bool is_on_guard(const struct session *session)
 {
 	const struct drain *drain = &session->drain;
 	if (drain->half_ns == 0 || drain->now_ns - drain->half_ns > GUARD_NS || !may_read_on(session) || reads_on(session) || tails_refusal(session, 0) != NULL)
 		return false;
-	if (100 * drain->half >= GUARD_HALF_PERCENT * drain->walked)
-		return false;
-	return drain->walked < GUARD_FIRST || (drain->cut >= GUARD_CUT_LEAST && GUARD_CUT_IN * drain->cut >= drain->walked);
+	bool are_large = 100 * drain->half >= GUARD_HALF_PERCENT * drain->walked;
+	return are_large ? are_cut(drain, OFTEN_CUT_IN) : drain->walked < GUARD_FIRST || are_cut(drain, GUARD_CUT_IN);
 }
 
 // Until a pass is due, or a phase of deep stacks seems to begin: true.
@@ -221,7 +226,7 @@ static enum tails_step next_tails(struct session *session, bool seen)
 {
 	struct drain *drain = &session->drain;
 	uint64_t unwound = drain->unwound, beyond = drain->beyond;
-	bool is_on = reads_on(session), is_enough = unwound >= TAILS_STACKS;
+	bool is_on = reads_on(session), is_enough = unwound >= (is_on && are_cut(drain, OFTEN_CUT_IN) ? REST_STACKS_OFTEN : TAILS_STACKS);
 	bool begins = !is_on && beyond >= TAILS_LEAST && (seen || (is_enough && 100 * beyond > TAILS_NEED_PERCENT * unwound));
 	if (!may_read_on(session) || (!is_enough && !begins))
 		return TAILS_AS_THEY_ARE;

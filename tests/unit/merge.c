@@ -2,7 +2,6 @@
 #include "perf/merge.h"
 
 #include "base/mem.h"
-
 #include "tests/fake_ring.h"
 #include "tests/tap.h"
 
