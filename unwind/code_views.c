@@ -12,12 +12,13 @@ enum { STEP_BYTES = 2 * CODE_AROUND_BYTES, WINDOW_PAGES = 2 * STEP_BYTES / CODE_
 struct view {
 	uint64_t space, stamp, window; // window: of its step number + 1; 0: unused
 	uint64_t pages[WINDOW_PAGES];  // their ids; 0: not there
+	uint8_t first[WINDOW_PAGES], end[WINDOW_PAGES]; // of what stands together with each
 	uint64_t id;
 	uint8_t *bytes;                // of the whole window
 };
 
 struct code_views {
-	uint64_t last_id;
+	uint64_t last_id, replaced;
 	struct view views[VIEWS];
 };
 
@@ -31,6 +32,11 @@ void code_views_free(struct code_views *views)
 	for (size_t i = 0; views != NULL && i < VIEWS; i++)
 		free(views->views[i].bytes);
 	free(views);
+}
+
+uint64_t code_views_replaced(const struct code_views *views)
+{
+	return views->replaced;
 }
 
 uint64_t code_views_new_id(struct code_views *views)
@@ -53,8 +59,16 @@ static void renew(struct code_views *views, struct view *view, uint64_t start, c
 		if (id != 0)
 			memcpy(view->bytes + i * CODE_PAGE_BYTES, page.bytes, CODE_PAGE_BYTES);
 	}
-	if (!is_same)
-		view->id = ++views->last_id;
+	if (is_same)
+		return;
+	view->id = ++views->last_id;
+	views->replaced++;
+	for (size_t first = 0, end; first < WINDOW_PAGES; first = end) {
+		for (end = first + 1; end < WINDOW_PAGES && view->pages[first] != 0 && view->pages[end] != 0; end++)
+			;
+		memset(view->first + first, (int)first, end - first);
+		memset(view->end + first, (int)end, end - first);
+	}
 }
 
 struct unwind_code code_views_at(struct code_views *views, uint64_t space, uint64_t stamp, uint64_t addr, code_page_fn *page_at, void *context)
@@ -70,13 +84,10 @@ struct unwind_code code_views_at(struct code_views *views, uint64_t space, uint6
 		renew(views, view, start, page_at, context);
 		view->stamp = stamp;
 	}
-	size_t first = (size_t)(addr - start) / CODE_PAGE_BYTES, end = first;
-	while (end < WINDOW_PAGES && view->pages[end] != 0)
-		end++;
-	if (end == first)
+	size_t page = (size_t)(addr - start) / CODE_PAGE_BYTES;
+	if (view->pages[page] == 0)
 		return (struct unwind_code){ 0 };
-	while (first > 0 && view->pages[first - 1] != 0)
-		first--;
+	size_t first = view->first[page], end = view->end[page];
 	// Two runs of pages in a window, with a gap between them, are other bytes.
 	return (struct unwind_code){
 		.bytes = view->bytes + first * CODE_PAGE_BYTES, .start = start + first * CODE_PAGE_BYTES, .end = start + end * CODE_PAGE_BYTES,

@@ -14,6 +14,7 @@ typedef struct code_page code_page_fn(void *context, uint64_t addr);
 struct code_views; // one per thread
 struct code_views *code_views_new(void);
 void code_views_free(struct code_views *views);
+uint64_t code_views_replaced(const struct code_views *views); // how often bytes that were given out have become others
 uint64_t code_views_new_id(struct code_views *views); // for code that its owner has whole: an id that no view has
 
 // What is known around `addr` without a gap, at least CODE_AROUND_BYTES to either side as far as it is there. `space` names the address space, and with the same `stamp`

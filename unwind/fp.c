@@ -26,8 +26,9 @@ static bool is_code(struct walk *walk, uint64_t addr, const struct unwind_map **
 enum trust {
 	NO_CALL,   // no call ends there, or no code is there at all
 	ELSEWHERE, // a direct call to another function: right only if that one jumped on to ours
+	UNCALLED,  // generated code, and no call ends there: compilers and interpreters that are one's own also push addresses to return to (HotSpot's interpreter)
 	UNKNOWN,   // code that is not ours to read
-	POSSIBLE,  // an indirect call, or one through a stub or to code that jumps on
+	POSSIBLE,  // an indirect call, or one through a stub or to code that jumps on; any call of generated code, whose calls are changed as it runs
 	HERE,      // a direct call to right below our pc
 };
 
@@ -38,6 +39,28 @@ static bool code_at(const struct unwind_map *map, uint64_t addr, size_t least, s
 		if (image_at_vaddr(map->image->image, addr - (before ? size : 0) - map->bias, size, out))
 			return true;
 	return false;
+}
+
+// The bytes before an address in generated code, as far as somebody has them.
+static bool generated_before(const struct walk *walk, uint64_t addr, struct bytes *out)
+{
+	struct unwind_code code = walk->input->code != NULL ? walk->input->code(walk->input->code_context, addr - 1) : (struct unwind_code){ 0 };
+
+	if (code.id == 0 || addr - code.start < UNWIND_CALL_BYTES)
+		return false;
+	*out = bytes_of(code.bytes + (addr - code.start) - UNWIND_CALL_BYTES, UNWIND_CALL_BYTES);
+	return true;
+}
+
+// A return address in code that is in no image.
+static enum trust trust_generated(const struct walk *walk, uint64_t ra)
+{
+	struct bytes code;
+	int64_t distance;
+
+	if (!generated_before(walk, ra, &code))
+		return UNKNOWN;
+	return walk->arch->is_call(code.end, bytes_left(&code), &distance) ? POSSIBLE : UNCALLED;
 }
 
 // `*distance`: of HERE, how far below pc the function begins that was called.
@@ -52,7 +75,9 @@ static enum trust trust_how_far(struct walk *walk, uint64_t ra, uint64_t pc, uin
 	ra = walk_code_address(walk, ra);
 	if (ra < UNWIND_CALL_BYTES || ra >= walk->arch->addr_end || !is_code(walk, ra - 1, &map))
 		return NO_CALL;
-	if (map->image == NULL || !code_at(map, ra, 2, UNWIND_CALL_BYTES, true, &code))
+	if (map->image == NULL)
+		return trust_generated(walk, ra);
+	if (!code_at(map, ra, 2, UNWIND_CALL_BYTES, true, &code))
 		return UNKNOWN;
 	// Nothing calls runtime.goexit: a new goroutine finds its address on its stack, and returns there.
 	if (map->image->stops.count > 0 && rule_table_stop(map->image, ra - 1 - map->bias).kind == RULE_ROOT)
@@ -306,7 +331,7 @@ static bool prefers_leaf(const struct unwind_map *map, const struct candidate *l
 	if (leaf->sp == frame->sp) // the same slot, whose frame pointer comes with the pair only
 		return false;
 	if (leaf->is_at_sp && leaf->trust != NO_CALL)
-		return frame->trust == HERE ? leaf->trust == HERE : !(leaf->trust == ELSEWHERE && frame->trust == POSSIBLE);
+		return frame->trust == HERE ? leaf->trust == HERE : !(leaf->trust <= UNCALLED && frame->trust == POSSIBLE);
 	// Where a link register keeps it, equally good, the image decides: in one that has CFI elsewhere, what has none is assembly that sets up no frame
 	// more often than not; generated code usually keeps frame pointers. The same address found by both ways comes with its frame pointer by one only.
 	// A word further up the stack may as well be left from a call long past.
@@ -342,6 +367,14 @@ static bool is_unlike_frames(const struct walk *walk, const struct cursor *at, c
 	// The frame pointer below it may have been pushed just now, or by what was called last: the latter, as one instruction is seldom met.
 	bool is_pushed = leaf->sp != at->sp + walk->arch->word_bytes;
 	return is_pushed || (leaf->sp ^ at->fp) % STACK_ALIGNMENT != 0; // its pair would end there
+}
+
+// Whether it leads into code that is in no image, by no direct call to the one at hand.
+static bool is_generated(struct walk *walk, const struct candidate *from)
+{
+	const struct unwind_map *map;
+
+	return from->trust >= UNCALLED && from->trust <= POSSIBLE && is_code(walk, from->ra - 1, &map) && map->image == NULL;
 }
 
 // A return address in an image's entry function, found by a guess: the stack of what returns there is the new program's. If that is not above, a call long past has
@@ -410,7 +443,7 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 		chosen = &frame;
 	if (framed == FRAMED_NOT && leaf.is_at_sp && leaf.trust != NO_CALL)
 		chosen = &leaf;
-	if (chosen == &leaf && leaf.trust == UNKNOWN && frame.trust == UNKNOWN && is_unlike_frames(walk, at, &leaf))
+	if (chosen == &leaf && is_generated(walk, &leaf) && is_generated(walk, &frame) && is_unlike_frames(walk, at, &leaf))
 		chosen = &frame;
 	if (chosen->trust != NO_CALL) {
 		take(walk, at, chosen);

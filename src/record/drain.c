@@ -418,6 +418,7 @@ void drain_pass(struct drain *drain, bool last)
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
 	drain->found_births = false;
+	drain->code_waits = 0;
 	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, last ? UINT64_MAX : drain->now_ns - DRAIN_SLACK_NS, time_of, take, drain);
 	uint64_t horizon = drain->merge.reached_ns; // readers that lag behind kept back the rest
 	tails_done(drain->tails);

@@ -44,6 +44,14 @@ struct stack_job {
 };
 enum { STACK_JOBS = 16 };
 
+// Where the maps of one generation have code in anonymous memory: at most so many ranges, what is between two mappings of a range being no code of others.
+enum { JIT_RANGES = 4, JIT_RANGE_MAPS = 64 };
+struct jit_ranges {
+	uint32_t generation; // 0: unused
+	uint32_t count;
+	struct { uint64_t start, end; } ranges[JIT_RANGES];
+};
+
 struct drain_throttle { uint64_t id, since_ns; };
 
 struct drain {
@@ -88,6 +96,8 @@ struct drain {
 	struct stack_job jobs[STACK_JOBS];
 	size_t job_count;
 	struct frame *frames;      // UNWIND_MAX_FRAMES for each of them
+	struct jit_ranges jit_ranges[JIT_RANGE_MAPS]; // by generation
+	unsigned code_waits;       // samples of this pass that wait for the bytes of JIT code
 	uint64_t images_version;
 	uint64_t now_ns, tick_ns, reap_ns;
 	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
@@ -132,7 +142,11 @@ void drain_poll_free(struct drain_poll *poll);
 // Index into layouts.
 uint32_t drain_event_of(const struct drain *drain, const struct perf_event_header *header);
 
+// drain_code.c: what of a JIT compiler's code a sample needs that is to be unwound later.
+void drain_want_code(struct drain *drain, const struct record *record, const struct maps *maps);
+
 // drain_sample.c
+bool drain_register(const struct drain *drain, const struct record *record, bool is_sp, uint64_t *out); // of user space: sp, or pc; false: not in the sample
 void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event);
 void drain_walk_jobs(struct drain *drain); // all that wait; whatever changes an address space, or the records' memory, comes after that
 void drain_retry_aside(struct drain *drain, bool last);

@@ -6,13 +6,15 @@
 #include "record/jit_pages.h"
 #include "record/sample.h"
 
-static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000;
+static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000, CODE_MAX_NS = 50 * 1000 * 1000;
 
 struct lookup {
 	struct drain *drain;
 	const struct maps *maps;
 	int32_t pid;
+	uint64_t time_ns;
 	bool give_up; // an image that is not there yet counts as missing
+	bool lacks_code; // bytes of JIT code were asked for that are about to be read
 };
 
 static struct unwind_map map_at(void *context, uint64_t addr)
@@ -22,6 +24,20 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	if (mapping == NULL)
 		return (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
 	return images_map(lookup->drain->images, spaces_dsos(lookup->drain->spaces), mapping, lookup->pid, lookup->give_up);
+}
+
+static struct unwind_code code_at(void *context, uint64_t addr)
+{
+	struct lookup *lookup = context;
+	struct drain *drain = lookup->drain;
+	const struct jit_sample sample = { lookup->pid, lookup->maps->generation, lookup->time_ns };
+	struct unwind_code code;
+	if (jit_pages_recent(drain->pages, &sample, addr, &code))
+		return code;
+	const struct mapping *mapping = maps_find(lookup->maps, addr);
+	if (mapping == NULL || dso_get(spaces_dsos(drain->spaces), mapping->dso)->kind != DSO_ANON)
+		return (struct unwind_code){ 0 };
+	return jit_pages_code(drain->pages, &sample, addr, mapping->start, mapping->end, &lookup->lacks_code);
 }
 
 static uint64_t *stack_top_of(struct drain *drain, int32_t tid)
@@ -133,8 +149,7 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 	}
 }
 
-// false: not in the sample.
-static bool user_register(const struct drain *drain, const struct record *record, bool is_sp, uint64_t *out)
+bool drain_register(const struct drain *drain, const struct record *record, bool is_sp, uint64_t *out)
 {
 	const struct record_registers *user = &record->sample.user;
 	struct unwind_regs regs;
@@ -151,20 +166,7 @@ static bool user_register(const struct drain *drain, const struct record *record
 static uint64_t sp_of(const struct drain *drain, const struct record *record)
 {
 	uint64_t sp;
-	return user_register(drain, record, true, &sp) ? sp : 0;
-}
-
-// Code of a JIT compiler: what was there before the recording is looked into when it is first sampled, and the bytes are read in which samples stand.
-static void want_jit(struct drain *drain, const struct record *record, const struct maps *maps)
-{
-	uint64_t pc;
-	if (!user_register(drain, record, false, &pc))
-		return;
-	const struct mapping *mapping = maps_find(maps, pc);
-	if (mapping == NULL || dso_get(spaces_dsos(drain->spaces), mapping->dso)->kind != DSO_ANON)
-		return;
-	(void)images_want(drain->images, spaces_dsos(drain->spaces), mapping, record->id.pid, 0);
-	jit_pages_want(drain->pages, record->id.pid, pc, mapping->start, mapping->end, record->id.time_ns);
+	return drain_register(drain, record, true, &sp) ? sp : 0;
 }
 
 // The kernel copied no stack. In kernel mode that is a task whose address space is gone already (it is exiting or in exec): nothing of user
@@ -219,7 +221,7 @@ static struct unwind_input input_of(const struct drain *drain, const struct stac
 	return (struct unwind_input){
 		.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
 		.regs = sample->user.words, .regs_mask = sample->user.mask, .stack = job->stack.bytes, .stack_size = job->stack.size,
-		.generation = job->maps->generation, .map = map_at, .map_context = lookup,
+		.generation = job->maps->generation, .map = map_at, .map_context = lookup, .code = code_at, .code_context = lookup,
 	};
 }
 
@@ -278,38 +280,54 @@ static void set_aside(struct drain *drain, const struct stack_job *job)
 	}
 }
 
+// A guess may be better in a moment. To wait costs 15 us, so not all do that are met in a pass; samples that wait for their images have more need of the room, and what
+// was read beyond a copy does not stay.
+static bool waits_for_code(struct drain *drain, const struct stack_job *job, const struct lookup *lookup)
+{
+	enum { WAITS_A_PASS = 64 };
+	bool waits = lookup->lacks_code && job->stack.splice == SPLICE_NONE && drain->code_waits < WAITS_A_PASS && drain->aside.used < drain->aside.capacity / 4;
+	drain->code_waits += waits;
+	return waits;
+}
+
 void drain_walk_jobs(struct drain *drain)
 {
 	struct lookup lookups[STACK_JOBS];
 	struct unwind_input inputs[STACK_JOBS];
-	struct unwind_stack stacks[STACK_JOBS], *of[STACK_JOBS];
-	size_t count = drain->job_count, walks = 0, others = STACK_JOBS;
+	struct unwind_stack stacks[STACK_JOBS];
+	size_t places[STACK_JOBS], count = drain->job_count, walks = 0, others = STACK_JOBS;
 	drain->job_count = 0;
+	if (drain->pages != NULL)
+		(void)jit_pages_take(drain->pages);
 	for (size_t i = 0; i < count; i++) {
 		struct stack_job *job = &drain->jobs[i];
 		bool is_walk = job->stack.size > 0;
-		size_t place = is_walk ? walks++ : --others; // those to be walked stand together
-		of[i] = &stacks[place];
+		size_t place = places[i] = is_walk ? walks++ : --others; // those to be walked stand together
 		stacks[place] = (struct unwind_stack){ .frames = drain->frames + place * UNWIND_MAX_FRAMES, .capacity = UNWIND_MAX_FRAMES };
-		lookups[place] = (struct lookup){ .drain = drain, .maps = job->maps, .pid = job->record.id.pid };
+		lookups[place] = (struct lookup){ .drain = drain, .maps = job->maps, .pid = job->record.id.pid, .time_ns = job->record.id.time_ns };
 		if (is_walk)
 			inputs[place] = input_of(drain, job, &lookups[place]);
 		else
-			without_stack(drain, &job->record, of[i]);
+			without_stack(drain, &job->record, &stacks[place]);
 	}
 	if (walks == 1)
 		unwind_stack(drain->unwinder, &inputs[0], &stacks[0]);
 	else if (walks > 1)
 		unwind_stacks(drain->unwinder, inputs, stacks, walks);
+	bool lacks_code = false;
+	for (size_t i = 0; i < walks; i++)
+		lacks_code |= lookups[i].lacks_code;
+	if (lacks_code) // now: it may be there for the next ones
+		images_read_pages(drain->images, drain->pages);
 	for (size_t i = 0; i < count; i++)
-		if (!put_walked(drain, &drain->jobs[i], of[i]))
+		if (waits_for_code(drain, &drain->jobs[i], &lookups[places[i]]) || !put_walked(drain, &drain->jobs[i], &stacks[places[i]]))
 			set_aside(drain, &drain->jobs[i]);
 }
 
-// false: the image is not there yet.
-static bool walk_again(struct drain *drain, const struct stack_job *job, bool give_up)
+// false: the image is not there yet, or the bytes of JIT code, if that is waited for.
+static bool walk_again(struct drain *drain, const struct stack_job *job, bool give_up, bool waits_for_code)
 {
-	struct lookup lookup = { .drain = drain, .maps = job->maps, .pid = job->record.id.pid, .give_up = give_up };
+	struct lookup lookup = { .drain = drain, .maps = job->maps, .pid = job->record.id.pid, .time_ns = job->record.id.time_ns, .give_up = give_up };
 	struct unwind_stack stack = { .frames = drain->frames, .capacity = UNWIND_MAX_FRAMES };
 	if (job->stack.size > 0) {
 		struct unwind_input input = input_of(drain, job, &lookup);
@@ -317,7 +335,7 @@ static bool walk_again(struct drain *drain, const struct stack_job *job, bool gi
 	} else {
 		without_stack(drain, &job->record, &stack);
 	}
-	return put_walked(drain, job, &stack);
+	return !(waits_for_code && lookup.lacks_code) && put_walked(drain, job, &stack);
 }
 
 void drain_retry_aside(struct drain *drain, bool last)
@@ -336,7 +354,7 @@ void drain_retry_aside(struct drain *drain, bool last)
 			drain->ledger->events.data[entry->event].dropped++;
 		} else {
 			job.stack = bytes_of_stack(drain, &job.record, true);
-			if (!walk_again(drain, &job, expired))
+			if (!walk_again(drain, &job, expired, !expired && drain->now_ns < entry->since_ns + CODE_MAX_NS))
 				continue;
 			drain->ledger->aside_expired += expired;
 		}
@@ -397,7 +415,7 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 	struct buf *out = output_buffer(drain->output);
 	size_t offset = out->size;
 	if (drain->mode == CHAIN_POST) {
-		want_jit(drain, record, maps);
+		drain_want_code(drain, record, maps);
 		sample_copy_trimmed(out, record, record->sample.stack.dyn_size);
 	} else {
 		buf_add(out, record->header, record->size);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -257,9 +256,6 @@ static void serve(struct images *images, struct request *request)
 static void *helper_main(void *context)
 {
 	struct images *images = context;
-	// Among 200 runnable threads of equal priority it would wait for a second; it works in short bursts, so where that is allowed it goes first.
-	// (On Linux the niceness is the thread's: setpriority(2), NOTES.)
-	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -10);
 	for (;;) {
 		while (sem_wait(&images->wake) != 0 && errno == EINTR)
 			;

@@ -10,6 +10,8 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "proc/procfs.h"
+#include "unwind/arch.h"
+#include "unwind/code_views.h"
 
 enum { LINE_BYTES = JIT_PAGE_BYTES / 64, FAILURES_MOST = 16, VERSIONS_A_DOUBLING = 16 };
 static const uint64_t SECOND_NS = UINT64_C(1000) * 1000 * 1000;
@@ -19,11 +21,14 @@ struct space {
 	int32_t pid;
 	uint64_t born_ns, gone_ns;
 	uint32_t read, failed; // pages of it
+	uint32_t changes;      // of them
+	uint64_t stack_ns;     // when a whole stack was looked at last
 };
 
 struct version { // of a page
 	uint32_t page, before; // before: number of the one before it + 1, 0: none
 	uint64_t from_ns, until_ns, born_ns, gone_ns;
+	uint64_t id;
 	uint8_t *bytes;
 };
 
@@ -42,6 +47,7 @@ struct item { // of a batch
 	uint32_t page;
 	int32_t pid;
 	uint64_t addr, read_ns; // read_ns 0: could not be read
+	uint64_t call_end;      // kept only if a call ends there, or the page was kept before; 0: for itself
 };
 
 struct batch {
@@ -49,9 +55,23 @@ struct batch {
 	uint8_t *bytes; // JIT_PAGES_A_BATCH pages
 };
 
+// An answer that holds until something changes, or the page is due.
+struct recent {
+	uint64_t generation, addr, changes, replaced, due_ns; // addr: of the page
+	int32_t pid;
+	struct unwind_code code; // id 0: none
+};
+enum { RECENT = 64 };
+
 enum batch_state { BATCH_IDLE, BATCH_RUNNING, BATCH_DONE };
 
 struct jit_pages {
+	const struct unwind_arch *arch; // NULL: nothing is known of its calls
+	bool keeps_all;
+	struct code_views *views; // NULL where all is kept
+	uint64_t last_id, epoch;  // of versions; epoch: how often all was forgotten
+	uint64_t changes;         // of anything
+	struct recent recent[RECENT];
 	VEC(struct space) spaces;
 	struct hash_map space_of; // pid -> index of its space
 	VEC(struct page) pages;
@@ -66,9 +86,27 @@ struct jit_pages {
 	struct jit_pages_figures figures;
 };
 
-struct jit_pages *jit_pages_new(void)
+_Static_assert((int)JIT_PAGE_BYTES == (int)CODE_PAGE_BYTES, "what is read is what views are made of");
+
+struct jit_pages *jit_pages_new(uint16_t machine, bool keeps_all)
 {
-	return NEW(struct jit_pages);
+	struct jit_pages *pages = NEW(struct jit_pages);
+	pages->arch = unwind_arch_for(machine);
+	pages->keeps_all = keeps_all;
+	pages->views = keeps_all ? NULL : code_views_new();
+	return pages;
+}
+
+static void forget(struct jit_pages *pages)
+{
+	vec_clear(&pages->spaces);
+	vec_clear(&pages->pages);
+	vec_clear(&pages->versions);
+	hash_map_clear(&pages->space_of);
+	hash_map_clear(&pages->by_place);
+	arena_release(&pages->arena);
+	pages->epoch++;
+	pages->changes++;
 }
 
 void jit_pages_free(struct jit_pages *pages)
@@ -84,6 +122,7 @@ void jit_pages_free(struct jit_pages *pages)
 	hash_map_release(&pages->space_of);
 	hash_map_release(&pages->by_place);
 	arena_release(&pages->arena);
+	code_views_free(pages->views);
 	free(pages);
 }
 
@@ -116,16 +155,22 @@ static struct page *page_at(struct jit_pages *pages, uint32_t space, uint64_t ad
 	return &pages->pages.data[pages->pages.count - 1];
 }
 
+// When it has become too old.
+static uint64_t due_ns(const struct page *page)
+{
+	return page->read_ns + ((uint64_t)JIT_PAGE_FIRST_NS << page->doublings);
+}
+
 static bool is_due(const struct page *page, uint64_t line, uint64_t time_ns)
 {
 	if (page->read_ns == 0)
 		return true;
 	if (time_ns <= page->read_ns)
 		return false;
-	return (line & ~page->lines) != 0 || page->mapped_ns > page->read_ns || time_ns - page->read_ns > (uint64_t)JIT_PAGE_FIRST_NS << page->doublings;
+	return (line & ~page->lines) != 0 || page->mapped_ns > page->read_ns || time_ns > due_ns(page);
 }
 
-static void want_page(struct jit_pages *pages, uint32_t space, uint64_t addr, uint64_t line, uint64_t time_ns)
+static void want_page(struct jit_pages *pages, uint32_t space, uint64_t addr, uint64_t line, uint64_t call_end, uint64_t time_ns)
 {
 	struct page *page = page_at(pages, space, addr);
 	if (page == NULL) {
@@ -133,7 +178,7 @@ static void want_page(struct jit_pages *pages, uint32_t space, uint64_t addr, ui
 		return;
 	}
 	if (page->is_asked) {
-		page->asked_lines |= line;
+		page->asked_lines |= call_end == 0 ? line : 0; // there is one call that can be looked for
 		page->asked_ns = time_ns > page->asked_ns ? time_ns : page->asked_ns;
 		return;
 	}
@@ -153,21 +198,57 @@ static void want_page(struct jit_pages *pages, uint32_t space, uint64_t addr, ui
 	page->is_asked = true;
 	page->asked_lines = page->first_line = line;
 	page->asked_ns = page->first_ns = time_ns;
-	vec_push(&pages->asked, (struct item){ .page = (uint32_t)(page - pages->pages.data), .pid = pages->spaces.data[space].pid, .addr = addr });
+	vec_push(&pages->asked, (struct item){ .page = (uint32_t)(page - pages->pages.data), .pid = pages->spaces.data[space].pid, .addr = addr,
+	                                      .call_end = call_end });
+}
+
+static bool is_unreadable(const struct space *space)
+{
+	return space->read == 0 && space->failed >= FAILURES_MOST;
+}
+
+// The page, and those beside it: functions go on there.
+static void want_around(struct jit_pages *pages, uint32_t space, uint64_t pc, uint64_t line, uint64_t start, uint64_t end, uint64_t time_ns)
+{
+	uint64_t addr = pc / JIT_PAGE_BYTES * JIT_PAGE_BYTES;
+	if (is_unreadable(&pages->spaces.data[space]))
+		return; // its memory is not ours to read
+	want_page(pages, space, addr, line, 0, time_ns);
+	if (addr + JIT_PAGE_BYTES < end)
+		want_page(pages, space, addr + JIT_PAGE_BYTES, 0, 0, time_ns);
+	if (addr > start)
+		want_page(pages, space, addr - JIT_PAGE_BYTES, 0, 0, time_ns);
+}
+
+static uint64_t line_of(uint64_t addr)
+{
+	return UINT64_C(1) << addr % JIT_PAGE_BYTES / LINE_BYTES;
 }
 
 void jit_pages_want(struct jit_pages *pages, int32_t pid, uint64_t pc, uint64_t start, uint64_t end, uint64_t time_ns)
 {
+	want_around(pages, space_of(pages, pid), pc, line_of(pc), start, end, time_ns);
+}
+
+void jit_pages_want_return(struct jit_pages *pages, int32_t pid, uint64_t addr, uint64_t start, uint64_t time_ns)
+{
 	uint32_t space = space_of(pages, pid);
-	const struct space *of = &pages->spaces.data[space];
-	uint64_t addr = pc / JIT_PAGE_BYTES * JIT_PAGE_BYTES;
-	if (of->read == 0 && of->failed >= FAILURES_MOST)
-		return; // its memory is not ours to read
-	want_page(pages, space, addr, UINT64_C(1) << (pc - addr) / LINE_BYTES, time_ns);
-	if (addr + JIT_PAGE_BYTES < end)
-		want_page(pages, space, addr + JIT_PAGE_BYTES, 0, time_ns);
-	if (addr > start)
-		want_page(pages, space, addr - JIT_PAGE_BYTES, 0, time_ns);
+	uint64_t page = (addr - 1) / JIT_PAGE_BYTES * JIT_PAGE_BYTES;
+	if (pages->arch == NULL || pages->arch->is_call == NULL || is_unreadable(&pages->spaces.data[space]))
+		return;
+	want_page(pages, space, page, line_of(addr - 1), addr, time_ns);
+	if (addr - page < UNWIND_CALL_BYTES && page > start)
+		want_page(pages, space, page - JIT_PAGE_BYTES, 0, 0, time_ns);
+}
+
+bool jit_pages_want_stack(struct jit_pages *pages, int32_t pid, uint64_t time_ns)
+{
+	uint32_t number = space_of(pages, pid); // it may be a new one
+	struct space *space = &pages->spaces.data[number];
+	bool is_due = time_ns >= space->stack_ns;
+	if (is_due)
+		space->stack_ns = time_ns + JIT_STACK_NS;
+	return is_due;
 }
 
 void jit_pages_mapped(struct jit_pages *pages, int32_t pid, uint64_t start, uint64_t end, uint64_t time_ns)
@@ -175,6 +256,7 @@ void jit_pages_mapped(struct jit_pages *pages, int32_t pid, uint64_t start, uint
 	const uint32_t *space = pages->space_of.count > 0 ? hash_map_get(&pages->space_of, (uint32_t)pid) : NULL;
 	if (space == NULL)
 		return;
+	pages->changes++;
 	uint64_t first = start / JIT_PAGE_BYTES * JIT_PAGE_BYTES;
 	bool is_short = (end - first) / JIT_PAGE_BYTES < pages->pages.count;
 	for (uint64_t addr = first; is_short && addr < end; addr += JIT_PAGE_BYTES) {
@@ -194,9 +276,74 @@ void jit_pages_ended(struct jit_pages *pages, int32_t pid, uint64_t time_ns)
 	uint32_t *space = pages->space_of.count > 0 ? hash_map_get(&pages->space_of, (uint32_t)pid) : NULL;
 	if (space == NULL)
 		return;
+	pages->changes++;
 	pages->spaces.data[*space].gone_ns = time_ns;
 	*space = (uint32_t)pages->spaces.count;
 	vec_push(&pages->spaces, (struct space){ .pid = pid, .born_ns = time_ns, .gone_ns = UINT64_MAX });
+}
+
+// ---------------------------------------------------------------- for the unwinder
+struct in_space { const struct jit_pages *pages; uint32_t space; };
+
+static struct code_page page_of_view(void *context, uint64_t addr)
+{
+	const struct in_space *in = context;
+	const uint32_t *index = hash_map_get(&in->pages->by_place, key_of(in->space, addr));
+	const struct page *page = index != NULL ? &in->pages->pages.data[*index] : NULL;
+	if (page == NULL || page->last == 0)
+		return (struct code_page){ 0 };
+	const struct version *version = &in->pages->versions.data[page->last - 1];
+	return (struct code_page){ version->bytes, version->id };
+}
+
+// Where nothing had been written yet when it was read: zeros, traps. What was read where code stood is believed until it is read again: of 270 lines that were first
+// sampled after their page was read none had other code (V8, HotSpot), but for the targets of calls and constants.
+static bool is_unwritten(const uint8_t *page, uint64_t addr)
+{
+	enum { BYTES = 8 };
+	size_t at = addr % JIT_PAGE_BYTES < JIT_PAGE_BYTES - BYTES ? addr % JIT_PAGE_BYTES : JIT_PAGE_BYTES - BYTES;
+	return memcmp(page + at, page + at + 1, BYTES - 1) == 0;
+}
+
+static struct recent *recent_of(struct jit_pages *pages, const struct jit_sample *sample, uint64_t addr)
+{
+	return &pages->recent[(addr / JIT_PAGE_BYTES + (uint32_t)sample->pid * UINT64_C(7)) % RECENT];
+}
+
+bool jit_pages_recent(struct jit_pages *pages, const struct jit_sample *sample, uint64_t addr, struct unwind_code *out)
+{
+	const struct recent *recent = recent_of(pages, sample, addr);
+	if (recent->code.id == 0 || recent->addr != addr / JIT_PAGE_BYTES * JIT_PAGE_BYTES || recent->generation != sample->generation ||
+	    recent->pid != sample->pid || recent->changes != pages->changes || recent->replaced != code_views_replaced(pages->views) ||
+	    sample->time_ns > recent->due_ns || is_unwritten(recent->code.bytes + (recent->addr - recent->code.start), addr))
+		return false;
+	*out = recent->code;
+	return true;
+}
+
+struct unwind_code jit_pages_code(struct jit_pages *pages, const struct jit_sample *sample, uint64_t addr, uint64_t start, uint64_t end, bool *is_missing)
+{
+	uint32_t space = space_of(pages, sample->pid);
+	struct page *page = page_at(pages, space, addr / JIT_PAGE_BYTES * JIT_PAGE_BYTES);
+	if (page == NULL)
+		return (struct unwind_code){ 0 };
+	uint64_t line = page->last == 0 || is_unwritten(pages->versions.data[page->last - 1].bytes, addr) ? line_of(addr) : 0;
+	size_t index = (size_t)(page - pages->pages.data);
+	if (page->is_asked || is_due(page, line, sample->time_ns))
+		want_around(pages, space, addr, line, start, end, sample->time_ns);
+	page = &pages->pages.data[index];
+	// What was read after the sample is taken for what it saw, and so is what has become too old a little while ago.
+	if (page->is_asked && (page->last == 0 || (line & ~page->lines) != 0 || page->mapped_ns > page->read_ns))
+		*is_missing = true;
+	if (page->last == 0)
+		return (struct unwind_code){ 0 };
+	struct in_space in = { pages, space };
+	struct unwind_code code = code_views_at(pages->views, hash_pair(pages->epoch, space), pages->spaces.data[space].changes, addr, page_of_view, &in);
+	*recent_of(pages, sample, addr) = (struct recent){
+		.generation = sample->generation, .addr = page->addr, .changes = pages->changes, .replaced = code_views_replaced(pages->views),
+		.due_ns = page->is_asked ? UINT64_MAX : due_ns(page), .pid = sample->pid, .code = page->mapped_ns > page->read_ns ? (struct unwind_code){ 0 } : code,
+	};
+	return code;
 }
 
 // ---------------------------------------------------------------- reading
@@ -245,8 +392,26 @@ static uint64_t there_since(const struct page *page, const struct version *befor
 	return memcmp(before->bytes + at, bytes + at, LINE_BYTES) != 0 ? page->first_ns : read_ns;
 }
 
+static void keep_last(struct jit_pages *pages, struct page *page, const uint8_t *bytes)
+{
+	if (page->last == 0) {
+		vec_push(&pages->versions, (struct version){ .page = (uint32_t)(page - pages->pages.data), .bytes = arena_alloc(&pages->arena, JIT_PAGE_BYTES) });
+		page->last = (uint32_t)pages->versions.count;
+	}
+	struct version *version = &pages->versions.data[page->last - 1];
+	memcpy(version->bytes, bytes, JIT_PAGE_BYTES);
+	version->id = ++pages->last_id;
+	pages->figures.kept++;
+}
+
 static void keep(struct jit_pages *pages, struct page *page, uint64_t read_ns, const uint8_t *bytes)
 {
+	pages->spaces.data[page->space].changes++;
+	pages->changes++;
+	if (!pages->keeps_all) {
+		keep_last(pages, page, bytes);
+		return;
+	}
 	if (pages->versions.count >= JIT_PAGES_MOST || page->versions >= JIT_PAGE_READINGS_MOST) {
 		pages->figures.refused++;
 		return;
@@ -260,6 +425,14 @@ static void keep(struct jit_pages *pages, struct page *page, uint64_t read_ns, c
 	page->last = (uint32_t)pages->versions.count;
 	page->versions++;
 	pages->figures.kept++;
+}
+
+// false: it was wanted for a call that is not there. One that begins in the page before is believed.
+static bool is_worth_keeping(const struct jit_pages *pages, const struct item *item, const uint8_t *bytes)
+{
+	int64_t distance;
+	size_t end = (size_t)(item->call_end - item->addr);
+	return item->call_end == 0 || end < UNWIND_CALL_BYTES || pages->arch->is_call(bytes + end, UNWIND_CALL_BYTES, &distance);
 }
 
 static void take_item(struct jit_pages *pages, const struct item *item, const uint8_t *bytes)
@@ -279,6 +452,11 @@ static void take_item(struct jit_pages *pages, const struct item *item, const ui
 	if (item->read_ns == 0 || item->read_ns >= space->gone_ns)
 		return;
 	struct version *last = page->last > 0 ? &pages->versions.data[page->last - 1] : NULL;
+	if (last == NULL && !is_worth_keeping(pages, item, bytes)) {
+		page->read_ns = item->read_ns;
+		page->lines |= page->asked_lines;
+		return;
+	}
 	bool is_same = last != NULL && memcmp(last->bytes, bytes, JIT_PAGE_BYTES) == 0;
 	uint64_t lines = page->asked_ns <= item->read_ns ? page->asked_lines : 0;
 	page->read_ns = item->read_ns;
@@ -301,7 +479,10 @@ bool jit_pages_take(struct jit_pages *pages)
 		return false;
 	for (size_t i = 0; i < batch->items.count; i++)
 		take_item(pages, &batch->items.data[i], batch->bytes + i * JIT_PAGE_BYTES);
+	pages->changes++; // of what is due
 	atomic_store_explicit(&pages->state, BATCH_IDLE, memory_order_release);
+	if (!pages->keeps_all && pages->pages.count >= JIT_PAGES_LIVE_MOST && pages->asked.count == 0)
+		forget(pages);
 	return true;
 }
 

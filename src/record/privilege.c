@@ -15,6 +15,24 @@
 #include "perf/event_error.h"
 #include "proc/procfs.h"
 
+// setpriority(2) speaks of a process, but on Linux acts on one thread (its NOTES); 0 is the caller.
+bool privilege_niceness(int niceness)
+{
+	struct rlimit limit;
+
+	if (setpriority(PRIO_PROCESS, 0, niceness) == 0)
+		return true;
+	// RLIMIT_NICE may allow part of the way: 20 - limit is the lowest nice value (getrlimit(2)).
+	if (getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur > 20)
+		setpriority(PRIO_PROCESS, 0, 20 - (int)(limit.rlim_cur < 40 ? limit.rlim_cur : 40));
+	return false;
+}
+
+void privilege_reset_on_fork(bool reset)
+{
+	sched_setscheduler(0, SCHED_OTHER | (reset ? SCHED_RESET_ON_FORK : 0), &(struct sched_param){ 0 });
+}
+
 // SCHED_RESET_ON_FORK: children of the thread (and the threads it makes) start with ordinary priority again, whatever we took.
 enum drain_priority privilege_drain_priority(int wanted_rt)
 {
@@ -24,14 +42,7 @@ enum drain_priority privilege_drain_priority(int wanted_rt)
 		return PRIORITY_FIFO;
 	param.sched_priority = 0;
 	sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &param);
-	// setpriority(2) speaks of a process, but on Linux acts on one thread (its NOTES); 0 is the caller.
-	if (setpriority(PRIO_PROCESS, 0, -20) == 0)
-		return PRIORITY_NICE;
-	// RLIMIT_NICE may allow part of the way: 20 - limit is the lowest nice value (getrlimit(2)).
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur > 20)
-		setpriority(PRIO_PROCESS, 0, 20 - (int)(limit.rlim_cur < 40 ? limit.rlim_cur : 40));
-	return PRIORITY_NORMAL;
+	return privilege_niceness(-20) ? PRIORITY_NICE : PRIORITY_NORMAL;
 }
 
 const char *drain_priority_text(enum drain_priority priority)

@@ -15,6 +15,10 @@ const char *drain_priority_text(enum drain_priority priority); // "real-time pri
 const char *drain_priority_loss_text(enum drain_priority priority); // why samples were lost: "the recorder was not scheduled (…)"
 unsigned drain_priority_delay_ms(enum drain_priority priority); // the delay a ring must bear: 20, 50, 100
 
+// Lowers the niceness of the calling thread, and of those that it makes from now on, as far as the host allows. false: not all the way.
+bool privilege_niceness(int niceness);
+// Whether children of the calling thread begin with ordinary niceness (SCHED_RESET_ON_FORK). To take it back takes CAP_SYS_NICE.
+void privilege_reset_on_fork(bool reset);
 // Raises the soft RLIMIT_NOFILE (and the hard one where allowed) to `need`; returns what was got. *before: the soft limit as it was.
 uint64_t privilege_raise_files(uint64_t need, uint64_t *before);
 // Raises the soft RLIMIT_MEMLOCK to the hard one.

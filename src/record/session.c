@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,7 +16,11 @@
 #include "elf/vdso.h"
 #include "proc/procfs.h"
 #include "record/jit_pages.h"
+#include "record/privilege.h"
 #include "record/session_private.h"
+
+// Of the recorder's own threads but the drain thread. Names are looked up when all is sampled, for seconds perhaps: not before everything else, but before a crowd.
+enum { NICENESS_RECORDING = -20, NICENESS_NAMES = -10 };
 
 uint64_t session_clock_ns(clockid_t clock)
 {
@@ -77,7 +82,7 @@ static void prepare_drain(struct session *session)
 		session->cpu_numbers[i] = session->target.cpus[i];
 	session->spaces = spaces_new();
 	session->images = images_new(config->find_cfi);
-	session->pages = config->mode == CHAIN_POST ? jit_pages_new() : NULL;
+	session->pages = config->mode == CHAIN_POST || config->mode == CHAIN_LIVE ? jit_pages_new(session->host.machine, config->mode == CHAIN_POST) : NULL;
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
 		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .output = session->output, .ledger = &session->ledger,
@@ -89,6 +94,21 @@ static void prepare_drain(struct session *session)
 	drain_init(&session->drain);
 	session->drain_initialized = true;
 	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count, false);
+}
+
+// Among 500 runnable threads a CPU it would take half a minute else until a thousand events are open. The command does not inherit it.
+static bool open_target(struct session *session, struct err *err)
+{
+	const struct session_config *config = session->config;
+	session->goes_first = getpriority(PRIO_PROCESS, 0) == 0;
+	if (session->goes_first) {
+		(void)privilege_niceness(NICENESS_RECORDING);
+		privilege_reset_on_fork(true);
+	}
+	bool good = target_open(&session->target, &config->target, config->specs, &session->decisions, err);
+	if (session->goes_first)
+		privilege_reset_on_fork(false);
+	return good;
 }
 
 bool session_open(struct session **out, const struct session_config *config, struct err *err)
@@ -103,8 +123,9 @@ bool session_open(struct session **out, const struct session_config *config, str
 	sem_init(&session->drain_go, 0, 0);
 	host_describe(&session->host);
 	// The command is started first, while there is one thread only; signals are blocked before, so that none is missed (the child resets its mask).
-	if (!catch_signals(session, err) || !target_open(&session->target, &config->target, config->specs, &session->decisions, err) ||
-	    !start_drain(session, err) || !session_open_events(session, err))
+	if (!catch_signals(session, err) || !open_target(session, err))
+		return false;
+	if (!start_drain(session, err) || !session_open_events(session, err))
 		return false;
 	if (!session->target.is_command && !session_add_late_threads(session, NULL, false, err))
 		return false;
@@ -423,10 +444,13 @@ bool session_run(struct session *session, struct err *err)
 	images_stop(session->images);
 	tell_pages(session);
 	drain_retry_aside(&session->drain, true);
-	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after and bothers no target
+	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after
 	session->has_run = true;
 	session->is_short = output_state(session->output) == OUTPUT_FAILED;
-	return output_finish(session->output, err);
+	bool good = output_finish(session->output, err);
+	if (session->goes_first)
+		(void)privilege_niceness(NICENESS_NAMES);
+	return good;
 }
 
 static uint64_t target_cpu_ns(const struct session *session)

@@ -26,6 +26,7 @@ struct session {
 	uint32_t *cpu_numbers;             // by "CPU index" of the event set
 	bool is_live;                      // file attrs have CALLCHAIN and RAW instead of registers and stack
 	enum drain_priority priority;
+	bool goes_first; // nobody has given the recorder a niceness of its own
 	int signal_fd, wake_main_fd, wake_drain_fd;
 	uint64_t start_ns, end_ns, start_wall_ns;
 	enum session_end end;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The bytes of code that a program writes into anonymous memory, in raw recordings: each sample finds the ones that it ran, whether they were overwritten since, mapped anew
-# at the same place, or are another program's.
+# at the same place, or are another program's. And what the unwinder learns of them, while it is recorded and afterwards.
 # shellcheck disable=SC2154 # tap.sh sets what it names
 . "$(dirname "$0")/tap.sh"
 CC=${CC:-gcc}
@@ -19,7 +19,7 @@ cat >rewrites.c <<'C'
 /* mov $GENERATION,%eax; mov $N,%ecx; 1: dec %ecx; jnz 1b; ret */
 static const unsigned char code[] = { 0xb8, 0, 0, 0, 0, 0xb9, 0, 0, 8, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3 };
 static unsigned char *at;
-static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static uint64_t now(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
 static void map(void)
 {
 	at = mmap((void *)0x300000000, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -28,10 +28,10 @@ static void run(unsigned generation, unsigned offset, const char *how, uint64_t 
 {
 	memcpy(at + offset, code, sizeof(code));
 	memcpy(at + offset + 1, &generation, sizeof(generation));
-	uint64_t start = now();
-	while (now() < start + ms * 1000000)
+	uint64_t start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	while (now(CLOCK_PROCESS_CPUTIME_ID) < cpu + ms * 1000000)
 		((void (*)(void))(at + offset))();
-	printf("%d %u %u %s %llu %llu\n", (int)getpid(), generation, offset, how, (unsigned long long)start, (unsigned long long)now());
+	printf("%d %u %u %s %llu %llu\n", (int)getpid(), generation, offset, how, (unsigned long long)start, (unsigned long long)now(CLOCK_MONOTONIC));
 	fflush(stdout);
 }
 int main(int argc, char **argv)
@@ -123,4 +123,40 @@ for how in first overwritten added mapped executed; do
 	is "$(grep "^$how " judged)" "$how True 0 0" "code $how: the bytes that its samples ran"
 done
 is "$(grep versions judged)" "versions True" "what did not change is kept once"
+# In the lowest slot of a frame, what a call long past has left: an address behind a direct call to another function. Only the call before the frame's own return address, which is
+# in code made at run time, tells that it is none.
+cat >stale.c <<'C'
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+__asm__(".globl stale_call\n.type stale_call,@function\nstale_call: call other\n.globl stale\nstale: ret\n.size stale_call,.-stale_call\nother: ret");
+extern char stale[];
+/* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret */
+static const unsigned char calls[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+/* push %rbp; mov %rsp,%rbp; sub $16,%rsp; mov $stale,%rax; mov %rax,(%rsp); mov $N,%ecx; 1: dec %ecx; jnz 1b; leave; ret */
+static unsigned char runs[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 16, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x48, 0x89, 4, 0x24,
+	0xb9, 0, 0, 8, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc9, 0xc3 };
+static uint64_t cpu(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+int main(void)
+{
+	uint64_t address = (uint64_t)stale;
+	memcpy(runs + 10, &address, 8);
+	for (int round = 0; round < 4; round++) { /* new code, again and again */
+		unsigned char *at = mmap(0, 65536, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		memcpy(at + 100, calls, sizeof(calls));
+		memcpy(at + 32768, runs, sizeof(runs));
+		for (uint64_t start = cpu(); cpu() < start + 250000000;)
+			((void (*)(void *))(at + 100))(at + 32768);
+	}
+	return 0;
+}
+C
+"$CC" -O1 -w -fno-omit-frame-pointer -o stale stale.c
+for how in live post; do
+	"$perfsample" record -q -F 999 --unwind $how -o stale.data -- ./stale 2>>err
+	"$perfsample" fold -i stale.data >folded 2>>err
+	all=$(awk '/;main;/ { n += $NF } END { print n + 0 }' folded) bad=$(awk '/;main;.*stale_call/ { n += $NF } END { print n + 0 }' folded)
+	ok "$([ "$all" -gt 500 ] && [ $((bad * 100)) -le $((all * 2)) ]; echo $?)" "$how: what a call long past left is no caller ($bad of $all stacks)"
+done
 done_testing

@@ -266,6 +266,23 @@ sys.exit(any(a[k] != b[k] for k in ("taken", "others", "lost", "silent", "expect
 	"$perfsample" report -i "$work/brief.data" >"$work/out"
 	ok "$([ "$(sed -n 's/^samples   \([0-9]*\),.*/\1/p' "$work/out")" -gt 0 ] || grep -q "user -, kernel -, unresolved -" "$work/out"; echo $?)" "shares of no samples are none"
 done
+# A crowd of runnable threads must not keep the recorder from beginning, nor from ending; what it starts is as patient as it was.
+nicenesses() { # PID: of the process's threads that were not made for real time, each once
+	cat /proc/"$1"/task/*/stat 2>/dev/null | sed 's/.*) //' | awk '$38 == 0 { print $17 }' | sort -u | xargs
+}
+if nice -n -20 true 2>/dev/null && [ "$(nice -n -20 nice 2>/dev/null)" = -20 ]; then
+	for own in 0 5; do
+		(cd "$work" && exec nice -n $own "$perfsample" record -o nice.data -- sleep 100) >"$work/out" 2>"$work/err" &
+		pids+=($!)
+		soon is_recording "$work/nice.data"
+		is "$(nicenesses $!)" "$([ $own -eq 0 ] && echo -20 || echo $own)" "a recorder that was started with niceness $own $([ $own -eq 0 ] && echo goes before others || echo keeps it)"
+		is "$(nicenesses "$(pgrep -P $!)")" $own "its command does not"
+		kill -INT $!
+		wait $!
+	done
+else
+	skip "niceness below 0 is not allowed" "a recorder goes before others"
+fi
 (ulimit -n 10; rec -o few.data -- true); is $? 3 "too few file descriptors"
 ok "$(grep -q "RLIMIT_NOFILE" "$work/err" && grep -q "ulimit -n" "$work/err"; echo $?)" "the limit is named"
 rec --duration 0 -p $$; is $? 2 "--duration 0 is no way to record without end"

@@ -268,6 +268,46 @@ static void run_bytes(struct unwind_image *image)
 	unwinder_free(unwinder);
 }
 
+// Bytes of the code made at run time: an indirect call ends at 32 and a direct one at 48, none at 16; and of 4,096 on there are none.
+static struct unwind_code jit_code(void *context, uint64_t addr)
+{
+	static const uint8_t bytes[4096] = { [30] = 0xff, 0xd0, [43] = 0xe8, 1, 2, 3, 4 };
+
+	(void)context;
+	return addr - JIT < sizeof(bytes) ? (struct unwind_code){ bytes, JIT, JIT + sizeof(bytes), 1 } : (struct unwind_code){ 0 };
+}
+
+// Whether the word at sp is believed before the pair's return address, in code made at run time.
+static bool at_sp(struct unwind_image *image, uint64_t word, uint64_t paired)
+{
+	const uint64_t stack[8] = { address(image, word), 0, 0, 0, SP + 48, address(image, paired), 0, 0 }, regs[3] = { SP + 32, SP, JIT + 640 };
+	struct frame frames[FRAMES] = { 0 };
+	struct unwind_stack out = { .frames = frames, .capacity = FRAMES };
+	struct unwinder *unwinder = unwinder_new();
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack),
+		.generation = 1, .map = map_code, .map_context = image, .code = jit_code,
+	};
+
+	unwind_stack(unwinder, &input, &out);
+	unwinder_free(unwinder);
+	if (out.count < 2 || frames[1].addr != (frames[1].via == VIA_LEAF_RULE ? stack[0] : stack[5]))
+		ok(false, "no caller of the two");
+	return frames[1].via == VIA_LEAF_RULE;
+}
+
+static void run_generated(struct unwind_image *image)
+{
+	ok(at_sp(image, JIT + 32, INDIRECT), "behind a call in code made at run time");
+	ok(at_sp(image, JIT + 48, JIT + 32), "behind a direct one");
+	ok(!at_sp(image, JIT + 16, JIT + 32), "not behind a call, where the pair's is");
+	ok(!at_sp(image, JIT + 16, INDIRECT), "nor where that is in a file");
+	ok(!at_sp(image, TO_OTHER, JIT + 32), "a call to another function, where the pair's is behind a call in code made at run time");
+	ok(at_sp(image, TO_OTHER, JIT + 16), "where neither is likely, the word at sp");
+	ok(at_sp(image, JIT + 16, JIT + 4100), "nor is it, where the pair's is in code that nobody has");
+	ok(at_sp(image, JIT + 16, JIT + 18), "an interpreter pushes addresses behind no call: such a one is better than none");
+}
+
 int main(void)
 {
 	scratch_make();
@@ -284,6 +324,8 @@ int main(void)
 		run_interpreted(made);
 	if (made != NULL)
 		run_aligned(made);
+	if (made != NULL)
+		run_generated(made);
 	if (made != NULL)
 		run_entry(made);
 	if (made != NULL)
