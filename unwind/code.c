@@ -71,15 +71,23 @@ static bool other_source(struct walk *walk, const struct unwind_code *code, uint
 	if (code->id == 0 || code->bytes == NULL || pc < code->start || pc >= code->end)
 		return false;
 	*out = (struct code_source){
-		.code = bytes_of(code->bytes, code->end - code->start), .addr = code->start, .is_elsewhere = is_in_image, .context = walk,
+		.code = bytes_of(code->bytes, code->end - code->start), .addr = code->start, .is_elsewhere = is_in_image, .context = walk, .is_generated = true,
 	};
 	return true;
 }
 
 // ---------------------------------------------------------------- the rules
-static uint64_t place_in(uint64_t offset, bool is_return, bool is_image)
+// Of a function with unwind information it is known that it pops nothing, and of one that was followed if it does.
+static enum code_when when_of(const struct cursor *at)
 {
-	return offset << 2 | (uint64_t)is_return << 1 | is_image;
+	if (at->kind != FRAME_RETURN)
+		return CODE_AT;
+	return (at->via == VIA_CODE && at->is_sp_left) || !frame_via_is_guessed(at->via) ? CODE_BEHIND : CODE_BEHIND_ANY;
+}
+
+static uint64_t place_in(uint64_t offset, enum code_when when, bool is_image)
+{
+	return offset << 3 | (uint64_t)when << 1 | is_image;
 }
 
 static struct code_entry *find_set(struct code_cache *cache, uint64_t owner, uint64_t place)
@@ -97,7 +105,7 @@ static const struct code_rule *find(const struct code_entry *set, uint64_t owner
 
 static const struct code_rule *work_out(struct walk *walk, struct code_entry *set, const struct code_source *source, uint64_t pc, struct code_entry made)
 {
-	walk->arch->follow(walk->unwinder->code->follower, source, pc, (made.place & 2) != 0, &made.rule);
+	walk->arch->follow(walk->unwinder->code->follower, source, pc, (enum code_when)(made.place >> 1 & 3), &made.rule);
 	set[1] = set[0];
 	set[0] = made;
 	return &set[0].rule;
@@ -105,24 +113,26 @@ static const struct code_rule *work_out(struct walk *walk, struct code_entry *se
 
 static const struct code_rule *rule_of(struct walk *walk, const struct unwind_map *map, const struct cursor *at)
 {
-	bool is_return = at->kind == FRAME_RETURN;
+	enum code_when when = when_of(at);
+	bool is_return = when != CODE_AT;
 	struct code_source source = { 0 };
 
 	if (map->image != NULL) {
-		uint64_t vaddr = at->pc - map->bias, place = place_in(vaddr, is_return, true);
+		uint64_t vaddr = at->pc - map->bias, place = place_in(vaddr, when, true);
 		struct code_entry *set = find_set(walk->unwinder->code, map->image->serial, place);
 		const struct code_rule *known = find(set, map->image->serial, place);
 		if (known != NULL || map->image->arch != walk->arch || !image_source(map, vaddr - is_return, &source))
 			return known;
 		return work_out(walk, set, &source, vaddr, (struct code_entry){ .owner = map->image->serial, .place = place });
 	}
-	// Compilers at run time have frames, but for what is called before there is one: others were called by code that has its own.
-	if (walk->input->code == NULL || (is_return && !at->is_above_bare))
+	// Compilers at run time have frames with a frame pointer, all of them or none: what was called by such a one has called from such a one.
+	bool is_framed = is_return && (at->via == VIA_FP || (at->via == VIA_CODE && !at->is_above_bare));
+	if (walk->input->code == NULL || is_framed)
 		return NULL;
 	struct unwind_code code = walk->input->code(walk->input->code_context, at->pc - is_return);
 	if (!other_source(walk, &code, at->pc - is_return, &source))
 		return NULL;
-	uint64_t place = place_in(at->pc - code.start, is_return, false);
+	uint64_t place = place_in(at->pc - code.start, when, false);
 	struct code_entry *set = find_set(walk->unwinder->code, code.id, place);
 	const struct code_rule *known = find(set, code.id, place);
 	return known != NULL ? known : work_out(walk, set, &source, at->pc, (struct code_entry){ .owner = code.id, .place = place });
@@ -170,6 +180,7 @@ bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct 
 		caller->sp_is_exact = value_of(walk, at, &rule->sp, &caller->sp) && caller->sp >= at->sp;
 		caller->sp = caller->sp_is_exact ? caller->sp : at->sp;
 	}
-	caller->is_above_bare = rule->fp.kind == PLACE_VALUE;
+	caller->is_above_bare = rule->ra.kind != PLACE_AT || walk->arch->insn_to_perf[rule->ra.reg] != walk->arch->perf_fp;
+	caller->is_sp_left = rule->leaves_sp;
 	return caller->sp >= at->sp && (caller->sp > at->sp || at->kind != FRAME_RETURN);
 }

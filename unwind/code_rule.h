@@ -24,6 +24,7 @@ struct code_place {
 struct code_rule {
 	bool is_known; // false: nothing is said
 	bool is_plain; // as if nothing had been done since the call: the return address at sp, nothing to be popped but it, and fp the caller's
+	bool leaves_sp; // behind the return sp is right above where the return address is now
 	struct code_place ra, fp;
 	struct code_place sp; // of a return address in a register: the caller's sp; PLACE_NOWHERE: not known, at or above ours
 };
@@ -37,13 +38,21 @@ struct code_source {
 	// Whether an address outside of `code` is another function's; NULL: no.
 	bool (*is_elsewhere)(void *context, uint64_t addr);
 	void *context;
+	// One compiler has made it, at run time: what returns with sp where it was calls others that do.
+	bool is_generated;
+};
+
+enum code_when {
+	CODE_AT,      // the instruction at pc is to run
+	CODE_BEHIND,  // a call has returned there, and sp is above its return address
+	CODE_BEHIND_ANY, // and sp is that or further above
 };
 
 struct code_follower; // room for its work, so that none is allocated later
 struct code_follower *code_follower_new(void);
 void code_follower_free(struct code_follower *follower);
-// The rule at an address; `is_return`: a call has just returned there. Takes at most some 20 us.
-typedef void code_follow_fn(struct code_follower *follower, const struct code_source *source, uint64_t pc, bool is_return, struct code_rule *out);
+// The rule at an address. Takes at most some 20 us.
+typedef void code_follow_fn(struct code_follower *follower, const struct code_source *source, uint64_t pc, enum code_when when, struct code_rule *out);
 code_follow_fn x86_follow;
 
 #endif

@@ -121,7 +121,6 @@ static void take(struct walk *walk, struct cursor *at, const struct candidate *f
 	at->fp = from->fp;
 	at->kind = FRAME_RETURN;
 	at->via = (uint8_t)from->via;
-	at->is_above_bare = from->via == VIA_LEAF_RULE;
 	if (from->via == VIA_FP)
 		at->sp_is_exact = walk->arch->fp_gives_sp;
 }
@@ -416,6 +415,7 @@ static bool take_by_code(struct walk *walk, const struct unwind_map *map, struct
 	take(walk, at, &found);
 	at->sp_is_exact = caller.sp_is_exact;
 	at->is_above_bare = caller.is_above_bare;
+	at->is_sp_left = caller.is_sp_left;
 	return true;
 }
 

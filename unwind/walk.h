@@ -58,7 +58,8 @@ struct cursor {
 	uint8_t kind;            // enum frame_kind
 	uint8_t via;             // enum frame_via
 	bool sp_is_exact;        // false: only known to be at or above `sp`
-	bool is_above_bare;      // the frame below was one of code that had no frame
+	bool is_above_bare;      // of VIA_CODE: the frame below was found by sp
+	bool is_sp_left;         // likewise: its function returns with sp where it is
 	bool is_elsewhere;       // a signal came while another stack was in use than the handler has, and that is not in the copy
 	unsigned backward;       // signal frames whose caller's sp was not above theirs
 };

@@ -1,5 +1,7 @@
 #include "unwind/x86_decode.h"
 
+#include <string.h>
+
 // What an opcode is. Registers that it writes: of ModRM's two operands, of its own low bits, or those that it has by itself.
 enum {
 	M = 0x01,      // a ModRM byte follows
@@ -631,18 +633,17 @@ static void read_opcode(struct reading *r)
 	}
 }
 
-bool x86_decode(struct bytes code, struct x86_decoded *out)
+bool x86_decode(const uint8_t *code, size_t size, struct x86_decoded *out)
 {
 	enum { READ_MOST = 40 }; // prefixes, then opcode, ModRM, SIB, displacement and the longest constant, and EVEX's bytes
 	uint8_t copy[READ_MOST];
-	size_t size = bytes_left(&code);
-	struct reading r = { .start = code.at, .at = code.at, .out = out };
+	struct reading r = { .start = code, .at = code, .out = out };
 
 	*out = (struct x86_decoded){ .reg = X86_NOTHING, .rm = X86_NOTHING, .base = X86_NOTHING, .index = X86_NOTHING };
 	if (size < READ_MOST) { // so that nothing below has to ask
 		memset(copy, 0, sizeof(copy));
 		if (size > 0)
-			memcpy(copy, code.at, size);
+			memcpy(copy, code, size);
 		r.start = r.at = copy;
 	}
 	read_opcode(&r);

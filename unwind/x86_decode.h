@@ -4,9 +4,9 @@
 #ifndef PERFSAMPLE_UNWIND_X86_DECODE_H
 #define PERFSAMPLE_UNWIND_X86_DECODE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-#include "base/bytes.h"
 
 enum { X86_BYTES_MOST = 15, X86_NOTHING = 0xff };
 enum x86_register { X86_RAX, X86_RCX, X86_RDX, X86_RBX, X86_RSP, X86_RBP, X86_RSI, X86_RDI, X86_R8, X86_R11 = 11, X86_R12, X86_R15 = 15, X86_REGISTERS };
@@ -46,7 +46,7 @@ struct x86_decoded {
 	int64_t value;
 };
 
-// The instruction that the bytes begin with. false: none is known, or not all of it is there; `out->size` is 0 then.
-bool x86_decode(struct bytes code, struct x86_decoded *out);
+// The instruction that `size` bytes begin with. false: none is known, or not all of it is there; `out->size` is 0 then.
+bool x86_decode(const uint8_t *code, size_t size, struct x86_decoded *out);
 
 #endif

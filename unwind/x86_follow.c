@@ -1,5 +1,6 @@
 #include "unwind/code_rule.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -22,10 +23,10 @@ enum {
 
 // What a register or slot holds: a symbol and an offset. Symbols: the registers as they are at pc, by number; words of the stack as they are at pc (LOAD);
 // addresses of which nothing is known (FRESH); nothing at all.
-enum { LOAD = X86_REGISTERS, FRESH = LOAD + LOADS, UNKNOWN = 0xff };
+enum { LOAD = X86_REGISTERS, FRESH = LOAD + LOADS, UNKNOWN = 0xff, OFFSET_BITS = 24, OFFSET_MOST = (1 << (OFFSET_BITS - 1)) - 1 };
 struct value {
-	uint8_t symbol;
-	int32_t offset;
+	uint32_t symbol : 8;
+	int32_t offset : OFFSET_BITS;
 };
 static const struct value unknown = { UNKNOWN, 0 };
 
@@ -37,7 +38,6 @@ struct slot {
 struct state {
 	uint64_t pc;
 	struct value regs[X86_REGISTERS];
-	struct slot slots[SLOTS];
 	uint8_t slot_count;
 	uint8_t level;      // how many calls are behind it
 	uint8_t debt_count; // calls that may have popped something, so that sp is not where it seems; more than DEBTS: it can't be told of all
@@ -47,6 +47,7 @@ struct state {
 	bool is_aligned;    // sp was aligned for C, whose functions pop nothing
 	uint16_t computed;  // registers whose content was calculated: a jump there may be a switch
 	uint64_t debts[DEBTS];
+	struct slot slots[SLOTS]; // the last: those that are in use are copied
 };
 
 struct visit {
@@ -84,7 +85,10 @@ static struct value moved(struct value value, int64_t by)
 {
 	int64_t offset = value.offset + by;
 
-	return value.symbol == UNKNOWN || offset != (int32_t)offset ? unknown : (struct value){ value.symbol, (int32_t)offset };
+	if (value.symbol == UNKNOWN || offset > OFFSET_MOST || offset < -OFFSET_MOST)
+		return unknown;
+	value.offset = (int32_t)offset;
+	return value;
 }
 
 static bool is_soft(const struct state *s)
@@ -361,7 +365,7 @@ static void call(struct state *s, bool is_direct, uint64_t target)
 // ---------------------------------------------------------------- where ways end
 static bool place_from(const struct code_follower *f, struct value value, struct code_place *out)
 {
-	*out = (struct code_place){ .kind = PLACE_VALUE, .reg = value.symbol, .offset = value.offset };
+	*out = (struct code_place){ .kind = PLACE_VALUE, .reg = (uint8_t)value.symbol, .offset = value.offset };
 	if (value.symbol < LOAD)
 		return true;
 	if (value.symbol >= FRESH || value.offset != 0)
@@ -369,13 +373,13 @@ static bool place_from(const struct code_follower *f, struct value value, struct
 	struct value at = f->loads[value.symbol - LOAD].at;
 	out->kind = PLACE_AT;
 	out->offset = at.offset;
-	out->reg = at.symbol;
+	out->reg = (uint8_t)at.symbol;
 	if (at.symbol < LOAD)
 		return true;
 	struct value inner = f->loads[at.symbol - LOAD].at;
 	out->is_indirect = true;
 	out->inner = inner.offset;
-	out->reg = inner.symbol;
+	out->reg = (uint8_t)inner.symbol;
 	return inner.symbol < LOAD;
 }
 
@@ -397,7 +401,7 @@ static void end(struct code_follower *f, const struct state *s, int64_t popped)
 	const struct value sp = s->regs[X86_RSP], above = moved(sp, WORD);
 	struct code_rule rule = { .is_known = true };
 
-	if (sp.symbol == UNKNOWN || s->debt_count > DEBTS || !place_from(f, word_at(f, s, sp), &rule.ra) || !place_from(f, s->regs[X86_RBP], &rule.fp))
+	if (sp.symbol == UNKNOWN || (s->debt_count > DEBTS && !f->source->is_generated) || !place_from(f, word_at(f, s, sp), &rule.ra) || !place_from(f, s->regs[X86_RBP], &rule.fp))
 		return; // it can't be told
 	if ((rule.ra.kind == PLACE_VALUE && (rule.ra.offset != 0 || rule.ra.reg == X86_RSP || rule.ra.reg == X86_RBP)) ||
 	    (rule.fp.kind == PLACE_VALUE && (rule.fp.offset != 0 || rule.fp.reg == X86_RSP)))
@@ -408,6 +412,7 @@ static void end(struct code_follower *f, const struct state *s, int64_t popped)
 	                !rule.ra.is_indirect && rule.fp.kind == PLACE_VALUE && rule.fp.reg == X86_RBP;
 	if (f->instructions < DEEP && !is_framed(&rule)) // behind calls that may never return
 		return;
+	rule.leaves_sp = popped == 0 && rule.ra.kind == PLACE_AT && is_same(word_at(f, s, sp), load(f, sp));
 	if (!f->has_end || (f->end_level == s->level && s->debt_count < f->debt_count)) {
 		f->debt_count = s->debt_count;
 		memcpy(f->debts, s->debts, sizeof(f->debts));
@@ -419,6 +424,7 @@ static void end(struct code_follower *f, const struct state *s, int64_t popped)
 		return;
 	}
 	f->rule.is_plain = f->rule.is_plain && rule.is_plain;
+	f->rule.leaves_sp = f->rule.leaves_sp && rule.leaves_sp;
 	f->is_contradicted = f->is_contradicted || !is_same_place(&rule.ra, &f->rule.ra) || !is_same_place(&rule.fp, &f->rule.fp);
 	if (!is_same_place(&rule.sp, &f->rule.sp)) // how much is popped besides
 		f->rule.sp = (struct code_place){ 0 };
@@ -427,14 +433,14 @@ static void end(struct code_follower *f, const struct state *s, int64_t popped)
 // ---------------------------------------------------------------- following
 static bool decode(const struct code_follower *f, uint64_t addr, struct x86_decoded *out)
 {
-	struct bytes code = f->source->code;
+	const struct bytes *code = &f->source->code;
+	uint64_t offset = addr - f->source->addr, size = bytes_left(code);
 
-	if (addr - f->source->addr >= bytes_left(&code)) {
+	if (offset >= size) {
 		*out = (struct x86_decoded){ 0 };
 		return false;
 	}
-	code.at += addr - f->source->addr;
-	return x86_decode(code, out);
+	return x86_decode(code->at + offset, size - offset, out);
 }
 
 // A function begins there as V8's builtins do: behind what fills up to it. Fewer int3 may be traps.
@@ -495,14 +501,21 @@ static bool visit(struct code_follower *f, struct state *s)
 	return true;
 }
 
-static void wait_for(struct code_follower *f, const struct state *s)
+static void copy_state(struct state *to, const struct state *from)
 {
-	if (f->waiting_count < STATES && (!f->has_end || s->level <= f->end_level))
-		f->waiting[f->waiting_count++] = *s;
+	memcpy(to, from, offsetof(struct state, slots) + from->slot_count * sizeof(from->slots[0]));
 }
 
-// A jump to an address. true: the way goes on there; false: it ended.
-static bool jump(struct code_follower *f, struct state *s, uint64_t target)
+static void wait_for(struct code_follower *f, const struct state *s, uint64_t pc)
+{
+	if (f->waiting_count == STATES || (f->has_end && s->level > f->end_level))
+		return;
+	copy_state(&f->waiting[f->waiting_count], s);
+	f->waiting[f->waiting_count++].pc = pc;
+}
+
+// A jump to an address. true: the way goes on there; false: it ends.
+static bool jump(struct code_follower *f, const struct state *s, uint64_t target)
 {
 	uint64_t offset = target - f->source->addr;
 
@@ -515,7 +528,6 @@ static bool jump(struct code_follower *f, struct state *s, uint64_t target)
 		end(f, s, 0);
 		return false;
 	}
-	s->pc = target;
 	return true;
 }
 
@@ -524,7 +536,8 @@ static void jump_through(struct code_follower *f, const struct state *s, const s
 {
 	bool is_switch = insn->rm == X86_NOTHING ? insn->index != X86_NOTHING : (s->computed >> insn->rm & 1) != 0;
 
-	if (!is_switch)
+	// What was popped may be the return address itself: so Java's interpreter returns.
+	if (!is_switch && (insn->rm == X86_NOTHING || s->regs[insn->rm].symbol == UNKNOWN))
 		end(f, s, 0);
 }
 
@@ -548,23 +561,22 @@ static bool step(struct code_follower *f, struct state *s)
 	case X86_TRAP:
 		return false;
 	case X86_JUMP:
+		s->pc = target;
 		return jump(f, s, target);
 	case X86_JUMP_AT:
 		jump_through(f, s, &insn);
 		return false;
-	case X86_BRANCH: {
-		struct state taken = *s;
-		if (jump(f, &taken, target))
-			wait_for(f, &taken);
+	case X86_BRANCH:
+		if (jump(f, s, target))
+			wait_for(f, s, target);
 		break;
-	}
 	case X86_CALL:
 	case X86_CALL_AT:
 		s->pc = next;
 		if (insn.kind == X86_CALL && insn.value == 0)
 			return push(f, s, unknown); // how code finds out where it is
 		call(s, insn.kind == X86_CALL, target);
-		wait_for(f, s);
+		wait_for(f, s, next);
 		return false;
 	default:
 		if (!apply(f, s, &insn))
@@ -587,12 +599,13 @@ static bool take_way(struct code_follower *f)
 		best = f->waiting_count - 1;
 	if (best == f->waiting_count || (f->has_end && f->waiting[best].level > f->end_level))
 		return false;
-	f->run = f->waiting[best];
-	f->waiting[best] = f->waiting[--f->waiting_count];
+	copy_state(&f->run, &f->waiting[best]);
+	if (best != --f->waiting_count)
+		copy_state(&f->waiting[best], &f->waiting[f->waiting_count]);
 	return true;
 }
 
-static void begin(struct code_follower *f, uint64_t pc, bool is_return)
+static void begin(struct code_follower *f, uint64_t pc, enum code_when when)
 {
 	struct state *s = &f->run;
 
@@ -602,22 +615,23 @@ static void begin(struct code_follower *f, uint64_t pc, bool is_return)
 	f->instructions = INSTRUCTIONS_MOST;
 	*s = (struct state){ .pc = pc };
 	for (unsigned reg = 0; reg < X86_REGISTERS; reg++)
-		s->regs[reg] = (struct value){ (uint8_t)reg, 0 };
+		s->regs[reg] = (struct value){ reg & UNKNOWN, 0 };
 	s->computed = UINT16_MAX;
-	if (is_return) {
+	if (when != CODE_AT) {
 		struct x86_decoded insn;
 		bool is_direct = decode(f, pc - 5, &insn) && insn.kind == X86_CALL && insn.size == 5;
 		call(s, is_direct, is_direct ? pc + (uint64_t)insn.value : 0);
 		s->level = 0;
+		s->debt_count = when == CODE_BEHIND ? 0 : s->debt_count;
 	}
-	wait_for(f, s);
+	wait_for(f, s, pc);
 }
 
 static bool pops_nothing(struct code_follower *f, uint64_t target, unsigned depth);
 
-static struct code_rule follow(struct code_follower *f, uint64_t pc, bool is_return, unsigned depth)
+static struct code_rule follow(struct code_follower *f, uint64_t pc, enum code_when when, unsigned depth)
 {
-	begin(f, pc, is_return);
+	begin(f, pc, when);
 	while (!f->is_contradicted && !(f->has_end && is_framed(&f->rule)) && take_way(f))
 		while (step(f, &f->run))
 			;
@@ -626,6 +640,10 @@ static struct code_rule follow(struct code_follower *f, uint64_t pc, bool is_ret
 	uint64_t debts[DEBTS];
 	uint8_t debt_count = f->debt_count;
 	if (!f->has_end || f->is_contradicted || (f->is_sp_moved && is_by_sp))
+		return (struct code_rule){ 0 };
+	if (f->source->is_generated && rule.leaves_sp)
+		return rule;
+	if (debt_count > DEBTS)
 		return (struct code_rule){ 0 };
 	memcpy(debts, f->debts, sizeof(debts));
 	for (size_t i = 0; i < debt_count; i++)
@@ -646,14 +664,14 @@ static bool pops_nothing(struct code_follower *f, uint64_t target, unsigned dept
 		return false;
 	f->callees--;
 	code.at += offset;
-	return x86_is_stub(code.at, bytes_left(&code)) || follow(f, target, false, depth + 1).is_plain;
+	return x86_is_stub(code.at, bytes_left(&code)) || follow(f, target, CODE_AT, depth + 1).is_plain;
 }
 
-void x86_follow(struct code_follower *follower, const struct code_source *source, uint64_t pc, bool is_return, struct code_rule *out)
+void x86_follow(struct code_follower *follower, const struct code_source *source, uint64_t pc, enum code_when when, struct code_rule *out)
 {
 	follower->source = source;
 	follower->callees = CALLEES_MOST;
-	*out = follow(follower, pc, is_return, 0);
+	*out = follow(follower, pc, when, 0);
 }
 
 struct code_follower *code_follower_new(void)

@@ -193,7 +193,8 @@ rm -f jit-*.dump
 "$perfsample" record -q --unwind post -o without.data -- ./frameless "$work" 2>record.err
 got=$("$perfsample" fold -i without.data 2>/dev/null)
 like "$got" 'frameless [0-9]' "without that information it has its name"
-unlike "$got" 'calls_the_frameless;frameless' "and no caller"
+like "$got" 'main;calls_the_frameless;frameless [0-9]' "and its caller by its instructions"
+like "$("$perfsample" script -i without.data -F ip,sym,via 2>/dev/null)" 'calls_the_frameless code' "which is said"
 rm -f jit-*.dump
 # Code that nobody tells of, without frame pointers, whose .eh_frame lies in read-only memory, as LLVM keeps it for C++ exceptions: its callers are found by
 # that while the recorder runs.

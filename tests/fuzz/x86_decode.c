@@ -14,10 +14,10 @@ static void check(const uint8_t *data, size_t size, const struct x86_decoded *fo
 	    (found->base >= X86_REGISTERS && found->base != X86_NOTHING) || (found->index >= X86_REGISTERS && found->index != X86_NOTHING))
 		abort();
 	memcpy(exact, data, found->size);
-	if (!x86_decode(bytes_of(exact, found->size), &again) || again.size != found->size || again.kind != found->kind || again.writes != found->writes ||
+	if (!x86_decode(exact, found->size, &again) || again.size != found->size || again.kind != found->kind || again.writes != found->writes ||
 	    again.value != found->value || again.displacement != found->displacement)
 		abort();
-	if (x86_decode(bytes_of(exact, found->size - 1u), &again))
+	if (x86_decode(exact, found->size - 1u, &again))
 		abort();
 }
 
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct x86_decoded found;
 
 	for (size_t at = 0; at < size;) {
-		bool is_known = x86_decode(bytes_of(data + at, size - at), &found);
+		bool is_known = x86_decode(data + at, size - at, &found);
 		if (is_known != (found.size > 0))
 			abort();
 		if (is_known)

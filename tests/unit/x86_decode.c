@@ -158,7 +158,7 @@ static void compare_code(struct disassembler *disassembler, struct tally *t, str
 		const uint8_t *at = code.at;
 		size_t left = bytes_left(&code), step;
 		struct x86_decoded own;
-		bool is_known = x86_decode(code, &own);
+		bool is_known = x86_decode(code.at, bytes_left(&code), &own);
 		const cs_insn *insn = disassemble_decoded(disassembler, &at, &left, addr);
 		if (insn != NULL && is_known) {
 			t->compared++;

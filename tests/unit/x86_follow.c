@@ -94,7 +94,7 @@ static void note_calls(uint64_t pc, uint64_t sp, uint64_t fp)
 		calls[call_count++] = (struct call){ word(sp), fp, sp + 8 };
 	while (last.kind == X86_RET && call_count > 0 && calls[--call_count].ra != pc)
 		;
-	if (!x86_decode(bytes_of((const void *)(uintptr_t)pc, X86_BYTES_MOST), &last))
+	if (!x86_decode((const void *)(uintptr_t)pc, X86_BYTES_MOST, &last))
 		last.kind = X86_OTHER;
 }
 
@@ -108,18 +108,18 @@ static uint64_t value_of(const struct code_place *place, const uint64_t *regs, b
 	return place->kind == PLACE_AT ? word(value) : value;
 }
 
-static struct code_rule rule_at(uint64_t pc, bool is_return)
+static struct code_rule rule_at(uint64_t pc, enum code_when when)
 {
 	const struct code_source source = { .code = bytes_of(fixtures, (size_t)(fixtures_end - fixtures)), .addr = (uint64_t)(uintptr_t)fixtures };
 	struct code_rule rule;
 
-	x86_follow(follower, &source, pc, is_return, &rule);
+	x86_follow(follower, &source, pc, when, &rule);
 	return rule;
 }
 
 static void check(uint64_t pc, bool is_return, const uint64_t *regs, const struct call *truth)
 {
-	struct code_rule rule = rule_at(pc, is_return);
+	struct code_rule rule = rule_at(pc, is_return ? CODE_BEHIND_ANY : CODE_AT);
 	bool is_by_others = false;
 
 	if (!rule.is_known)
