@@ -226,13 +226,14 @@ static enum tails_step next_tails(struct session *session, bool seen)
 {
 	struct drain *drain = &session->drain;
 	uint64_t unwound = drain->unwound, beyond = drain->beyond;
-	bool is_on = reads_on(session), is_enough = unwound >= (is_on && are_cut(drain, OFTEN_CUT_IN) ? REST_STACKS_OFTEN : TAILS_STACKS);
+	bool is_on = reads_on(session), is_enough = unwound >= TAILS_STACKS;
 	bool begins = !is_on && beyond >= TAILS_LEAST && (seen || (is_enough && 100 * beyond > TAILS_NEED_PERCENT * unwound));
 	if (!may_read_on(session) || (!is_enough && !begins))
 		return TAILS_AS_THEY_ARE;
 	drain->unwound = drain->beyond = 0;
+	session->tails_calm = is_on && 100 * beyond < TAILS_REST_PERCENT * unwound ? session->tails_calm + unwound : 0;
 	if (!begins)
-		return is_on && 100 * beyond < TAILS_REST_PERCENT * unwound ? TAILS_REST : TAILS_AS_THEY_ARE;
+		return session->tails_calm >= (are_cut(drain, OFTEN_CUT_IN) ? REST_STACKS_OFTEN : TAILS_STACKS) ? TAILS_REST : TAILS_AS_THEY_ARE;
 	double rate = (double)(drain->walked - session->rate_from) / ((double)(drain->now_ns - session->rate_since_ns) / 1e9);
 	const char *refusal = tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7);
 	if (refusal == NULL)

@@ -46,6 +46,7 @@ struct session {
 	struct tails *tails;         // NULL: stacks beyond the kernel's cap are not read
 	uint64_t rate_since_ns, rate_from, walked_before; // a second ago or two: when, and drain.walked then; drain.walked at the last second's end
 	double cpu_percent;          // of one CPU, over the last second
+	uint64_t tails_calm;         // stacks on end of which few needed it
 	bool tails_rest;             // they are there, but nothing is read: few stacks need it now
 	unsigned tails_rests;        // how often they came to rest
 	bool no_tails;               // and will not be: refused, or too dear

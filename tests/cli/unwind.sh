@@ -387,7 +387,7 @@ if [ "$(id -u)" -eq 0 ] && command -v gcc >/dev/null && chrt -f 1 true 2>/dev/nu
 	else
 		skip "one CPU" "another thread writes into the stack"
 	fi
-	rec --max-cpu 100 -F 2000 -- sh -c './changing 0.5 100000; i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; ./changing 0.5 100000'
+	rec --max-cpu 100 -F 2000 -- sh -c './changing 0.5 100000; i=0; while [ $i -lt 900000 ]; do i=$((i + 1)); done; ./changing 0.5 100000'
 	tr -s '\n ' ' ' <"$work/err" | grep -q 'read on only while more than 3% of the stacks need it'
 	ok $? "between two phases of deep stacks nothing is read on"
 	spliced 500 "and in both of them"
