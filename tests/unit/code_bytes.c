@@ -68,10 +68,11 @@ static void in_memory(void)
 	is_str(around(code, PID + 2, 150, 6, &again, &first), "", "and one of which nothing was read");
 	for (unsigned page = 24; page < 56; page++) {
 		const char *text = around(code, PID, 150, page, &again, &first);
-		if (strlen(text) < 9 || first > page - 4 || first + strlen(text) < page + 5 || strspn(text, "x") != strlen(text))
+		const unsigned around_it = CODE_AROUND_BYTES / NAMES_PAGE_BYTES;
+		if (first > page - around_it || first + strlen(text) < page + around_it + 1 || strspn(text, "x") != strlen(text))
 			ok(false, "page %u: %s from %llu on", page, text, (unsigned long long)first);
 	}
-	ok(true, "16 KiB to either side are there as far as they were read");
+	ok(true, "CODE_AROUND_BYTES to either side are there as far as they were read");
 	code_bytes_free(code);
 	names_release(&names);
 	names_release(&back);
