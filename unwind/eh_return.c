@@ -26,18 +26,9 @@ static bool read_context(const struct walk *walk, uint64_t at, unsigned ra_colum
 	return true;
 }
 
-// Whether a register of the caller is saved among those bytes. What is saved beside each other may look like a context's end: the frame pointer is a cfa, the return
-// address an ra.
-static bool has_saved(const struct eh_frame *frame, const struct cfi_row *row, uint64_t at, uint64_t size)
-{
-	for (unsigned reg = 0; reg < UNWIND_REGISTERS; reg++)
-		if (row->regs[reg].kind == CFI_OFFSET && frame->cfa + (uint64_t)row->regs[reg].value - at < size)
-			return true;
-	return false;
-}
-
-// The first context in the function's frame that is its caller's (`is_own`), or another one's further up.
-static bool find_context(struct walk *walk, const struct eh_frame *frame, const struct cfi_row *row, bool is_own, struct context_place *out)
+// The first context in the function's frame that is its caller's (`is_own`), or another one's further up. It is there whole: the registers saved for the caller, at the
+// frame's end, look like a context's middle, the frame pointer like a cfa and the return address like an ra.
+static bool find_context(struct walk *walk, const struct eh_frame *frame, bool is_own, struct context_place *out)
 {
 	uint64_t word = walk->arch->word_bytes, size = (walk->arch->eh_columns + 10u) * word + walk->arch->eh_columns + 1;
 
@@ -46,7 +37,7 @@ static bool find_context(struct walk *walk, const struct eh_frame *frame, const 
 			return false;
 		bool is_wanted = is_own ? out->ra_slot == frame->ra_slot && out->cfa == frame->cfa :
 		                          out->cfa > frame->cfa && out->ra_slot >= frame->cfa && out->ra_slot < out->cfa && map_is_code(walk_map(walk, out->ra));
-		if (is_wanted && !has_saved(frame, row, at, size))
+		if (is_wanted)
 			return true;
 	}
 	return false;
@@ -75,7 +66,7 @@ bool eh_return_target(struct walk *walk, const struct eh_frame *frame, const str
 	struct context_place own, other;
 	uint64_t pending, slot, value;
 
-	if (!find_context(walk, frame, row, true, &own) || !find_context(walk, frame, row, false, &other) || !stack_word(&walk->view, other.ra_slot, &pending))
+	if (!find_context(walk, frame, true, &own) || !find_context(walk, frame, false, &other) || !stack_word(&walk->view, other.ra_slot, &pending))
 		return false;
 	pending &= walk->arch->ra_mask;
 	if (!map_is_code(walk_map(walk, pending)))
