@@ -26,11 +26,12 @@ struct run {
 	struct stack_memory memory;
 	uint64_t start; // where it began
 	struct forward_code code; // around where it is
-	bool has_code;
+	bool has_code, is_c; // C: where it began
 	uint32_t last; // the instruction before, if the next stands right behind it
 	unsigned instructions, visits_apart;
 	struct forward_caller found;
 	bool has_found, is_over; // OVER: nothing is told
+	bool has_untold;         // a way ended that may be gone in truth, and told nothing
 };
 
 bool forward_new(struct forward **out, struct err *err)
@@ -85,8 +86,10 @@ static void end_way(struct run *run, const struct machine *m, uint64_t pops, boo
 	struct forward_caller told = { .has_sp_behind = at->kind == VALUE_NUMBER && (!is_jump || run->code.is_c) };
 
 	forget_code(run);
-	if (ra.kind != VALUE_NUMBER || !run->scene->is_caller(run->scene->context, ra.bits, run->start, is_jump))
+	if (ra.kind != VALUE_NUMBER || !run->scene->is_caller(run->scene->context, ra.bits, run->start, is_jump)) {
+		run->has_untold = true;
 		return;
+	}
 	told.registers.value[LIBUNWIND_PC] = ra.bits;
 	told.registers.known = 1u << LIBUNWIND_PC | 1u << RSP;
 	// A return address that was moved does not tell where it was.
@@ -94,7 +97,7 @@ static void end_way(struct run *run, const struct machine *m, uint64_t pops, boo
 	told.registers.value[RSP] = at->kind == VALUE_NUMBER ? at->bits + WORD : 0;
 	told.sp_behind = told.registers.value[RSP] + pops;
 	for (size_t i = 0; i < sizeof(saved); i++)
-		if (m->regs[saved[i]].kind == VALUE_NUMBER) {
+		if (m->regs[saved[i]].kind == VALUE_NUMBER && (saved[i] == RBP || run->code.is_c || !is_jump)) {
 			told.registers.value[saved[i]] = m->regs[saved[i]].bits;
 			told.registers.known |= 1u << saved[i];
 		}
@@ -226,6 +229,8 @@ static bool jump(struct run *run, struct machine *m, const struct instruction *i
 	forget_code(run);
 	if (leaves)
 		end_way(run, m, 0, true);
+	else
+		run->has_untold = true;
 	return false;
 }
 
@@ -288,15 +293,16 @@ static bool step(struct run *run, struct machine *m)
 {
 	bool is_function = run->has_code && run->code.is_function;
 
-	if (is_function && !is_in(&run->code, m->pc))
-		return false; // it ran out of it
-	if (!find_code(run, m->pc))
+	if ((is_function && !is_in(&run->code, m->pc)) || !find_code(run, m->pc)) { // it ran out of it, or nobody has it
+		run->has_untold = true;
 		return false;
+	}
 	size_t offset = (size_t)(m->pc - run->code.addr);
 	const struct instruction *insn = decoder_at(run->forward->decoder, &run->last, hash_pair(run->code.key, offset), run->code.bytes + offset,
 	                                            run->code.size - offset);
 	switch (insn->flow) {
 	case FLOW_STOP:
+		run->has_untold = run->has_untold || insn->id == 0;
 		return false;
 	case FLOW_RETURN:
 		end_way(run, m, insn->operand_count > 0 ? (uint64_t)insn->operands[0].value : 0, false);
@@ -310,6 +316,7 @@ static bool step(struct run *run, struct machine *m)
 		return call(run, m, insn);
 	default:
 		machine_run(m, &run->memory, insn);
+		run->has_untold = run->has_untold || m->is_lost;
 		return !m->is_lost;
 	}
 }
@@ -321,9 +328,10 @@ static bool go(struct run *run, const struct machine *first, unsigned instructio
 	vec_clear(&forward->visits);
 	vec_clear(&forward->waiting);
 	vec_clear(&forward->visit_pcs);
-	run->has_found = run->is_over = run->has_code = false;
+	run->has_found = run->has_untold = run->is_over = run->has_code = false;
 	run->instructions = 0;
 	run->visits_apart = visits_apart;
+	run->is_c = find_code(run, first->pc) && run->code.is_c;
 	set_aside(run, first, first->pc);
 	while (forward->waiting.count > 0 && !run->is_over) {
 		struct machine m;
@@ -348,6 +356,9 @@ bool forward_caller(struct forward *forward, const struct forward_scene *scene, 
 	if (first.regs[RSP].kind == VALUE_UNKNOWN)
 		machine_lose_sp(&first, &run.memory);
 	bool good = (go(&run, &first, INSTRUCTIONS_TOGETHER, VISITS_TOGETHER) && run.has_found) || go(&run, &first, INSTRUCTIONS_APART, VISITS_APART);
+	// How frames are laid out is the same whatever way is gone. What registers hold that a function need not hand back is not.
+	if (run.has_untold && !run.is_c)
+		run.found.registers.known &= 1u << RBP | 1u << RSP | 1u << LIBUNWIND_PC;
 	*out = run.found;
 	return good && run.has_found;
 }
