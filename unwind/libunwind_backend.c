@@ -343,10 +343,10 @@ static bool is_guided(struct peer_walk *w, uint8_t kind)
 	unw_word_t word;
 
 	for (int reg = 0; reg < LIBUNWIND_REGISTERS; reg++)
-		if (peer->get_reg(&w->cursor, reg, &word) == 0 && (reg != peer->arch->dwarf_sp || w->is_sp_sure) &&
+		if (peer->get_reg(&w->cursor, reg, &word) == 0 &&
 		    (!w->is_guessed || reg == peer->arch->dwarf_sp || reg == peer->arch->dwarf_fp || reg == LIBUNWIND_PC)) {
 			registers.value[reg] = word + (reg == LIBUNWIND_PC ? w->back : 0);
-			registers.known |= 1u << reg;
+			registers.known |= reg != peer->arch->dwarf_sp || w->is_sp_sure ? 1u << reg : 0;
 		}
 	if (w->guide == NULL || !w->guide(w->context, peer->input, kind, &registers, &caller, &is_exact) || caller.value[LIBUNWIND_PC] == 0)
 		return false;

@@ -20,7 +20,7 @@ struct libunwind_registers {
 	uint32_t known;
 };
 // Who knows better than libunwind's guess, where there is no CFI or where that leads to what is not in the copy: the caller's registers, pc and at least a bound of
-// sp among them, of a frame with those `registers` (sp among them only where it is sure). `*is_exact`: the sp that is answered is sure. false: libunwind guesses, or gives up.
+// sp among them, of a frame with those `registers` (sp is known only where it is sure, else its value is a bound). `*is_exact`: the sp that is answered is sure. false: libunwind guesses, or gives up.
 typedef bool libunwind_guide_fn(void *context, const struct unwind_input *input, enum frame_kind kind, const struct libunwind_registers *registers,
                                 struct libunwind_registers *caller, bool *is_exact);
 // The same with a guide. Frames that it told have via VIA_NONE.

@@ -9,7 +9,7 @@
 
 enum { WORD = 8 };
 // How much is tried: first, what comes to a jump again is taken together with what was there before; where that does not tell, every way by itself, as far as loops run.
-enum { INSTRUCTIONS_TOGETHER = 20000, VISITS_TOGETHER = 1, INSTRUCTIONS_APART = 4000, VISITS_APART = 48, PLACES_MOST = 12, WAITING_MOST = 256, VISITS_MOST = 2048 };
+enum { INSTRUCTIONS_TOGETHER = 20000, VISITS_TOGETHER = 1, INSTRUCTIONS_APART = 20000, VISITS_APART = 1024, PLACES_MOST = 12, WAITING_MOST = 256, VISITS_MOST = 2048 };
 static const uint8_t saved[] = { RBP, RBX, R12, R12 + 1, R12 + 2, R12 + 3 }; // what a function hands back as it was
 
 struct forward {
@@ -24,14 +24,15 @@ struct run {
 	struct forward *forward;
 	const struct forward_scene *scene;
 	struct stack_memory memory;
-	uint64_t start; // where it began
+	uint64_t start, sp_least; // where it began
 	struct forward_code code; // around where it is
 	bool has_code, is_c; // C: where it began
 	uint32_t last; // the instruction before, if the next stands right behind it
 	unsigned instructions, visits_apart;
-	struct forward_caller found;
+	struct libunwind_registers found;
 	bool has_found, is_over; // OVER: nothing is told
 	bool has_untold;         // a way ended that may be gone in truth, and told nothing
+	bool has_lost;           // something was written nobody knows where
 };
 
 bool forward_new(struct forward **out, struct err *err)
@@ -58,18 +59,13 @@ void forward_free(struct forward *forward)
 }
 
 // ---------------------------------------------------------------- ends of ways
-static void agree(struct forward_caller *is, const struct forward_caller *also)
+static void agree(struct libunwind_registers *is, const struct libunwind_registers *also)
 {
-	struct libunwind_registers *a = &is->registers;
-	const struct libunwind_registers *b = &also->registers;
-
 	for (unsigned reg = 0; reg < LIBUNWIND_REGISTERS; reg++)
-		if (reg != RSP && ((b->known >> reg & 1) == 0 || a->value[reg] != b->value[reg]))
-			a->known &= ~(1u << reg);
-	is->is_exact = is->is_exact && also->is_exact && a->value[RSP] == b->value[RSP];
-	if (b->value[RSP] < a->value[RSP])
-		a->value[RSP] = b->value[RSP];
-	is->has_sp_behind = is->has_sp_behind && also->has_sp_behind && is->sp_behind == also->sp_behind;
+		if ((also->known >> reg & 1) == 0 || is->value[reg] != also->value[reg])
+			is->known &= ~(1u << reg);
+	if (also->value[RSP] < is->value[RSP])
+		is->value[RSP] = also->value[RSP];
 }
 
 // Others were asked for.
@@ -83,25 +79,22 @@ static void end_way(struct run *run, const struct machine *m, uint64_t pops, boo
 {
 	const struct value *at = &m->regs[RSP];
 	struct value ra = machine_word(m, &run->memory, at);
-	struct forward_caller told = { .has_sp_behind = at->kind == VALUE_NUMBER && (!is_jump || run->code.is_c) };
+	struct libunwind_registers told = { .known = 1u << LIBUNWIND_PC };
 
 	forget_code(run);
 	if (ra.kind != VALUE_NUMBER || !run->scene->is_caller(run->scene->context, ra.bits, run->start, is_jump)) {
 		run->has_untold = true;
 		return;
 	}
-	told.registers.value[LIBUNWIND_PC] = ra.bits;
-	told.registers.known = 1u << LIBUNWIND_PC | 1u << RSP;
-	// A return address that was moved does not tell where it was.
-	told.is_exact = !machine_has_written(m, at);
-	told.registers.value[RSP] = at->kind == VALUE_NUMBER ? at->bits + WORD : 0;
-	told.sp_behind = told.registers.value[RSP] + pops;
+	told.value[LIBUNWIND_PC] = ra.bits;
+	told.value[RSP] = at->kind == VALUE_NUMBER ? at->bits + WORD + pops : run->sp_least;
+	told.known |= at->kind == VALUE_NUMBER && (!is_jump || run->code.is_c) ? 1u << RSP : 0;
 	for (size_t i = 0; i < sizeof(saved); i++)
 		if (m->regs[saved[i]].kind == VALUE_NUMBER && (saved[i] == RBP || run->code.is_c || !is_jump)) {
-			told.registers.value[saved[i]] = m->regs[saved[i]].bits;
-			told.registers.known |= 1u << saved[i];
+			told.value[saved[i]] = m->regs[saved[i]].bits;
+			told.known |= 1u << saved[i];
 		}
-	if (run->has_found && run->found.registers.value[LIBUNWIND_PC] != ra.bits)
+	if (run->has_found && run->found.value[LIBUNWIND_PC] != ra.bits)
 		run->is_over = true;
 	else if (run->has_found)
 		agree(&run->found, &told);
@@ -317,6 +310,7 @@ static bool step(struct run *run, struct machine *m)
 	default:
 		machine_run(m, &run->memory, insn);
 		run->has_untold = run->has_untold || m->is_lost;
+		run->has_lost = run->has_lost || m->is_lost;
 		return !m->is_lost;
 	}
 }
@@ -328,7 +322,7 @@ static bool go(struct run *run, const struct machine *first, unsigned instructio
 	vec_clear(&forward->visits);
 	vec_clear(&forward->waiting);
 	vec_clear(&forward->visit_pcs);
-	run->has_found = run->has_untold = run->is_over = run->has_code = false;
+	run->has_found = run->has_untold = run->has_lost = run->is_over = run->has_code = false;
 	run->instructions = 0;
 	run->visits_apart = visits_apart;
 	run->is_c = find_code(run, first->pc) && run->code.is_c;
@@ -344,9 +338,9 @@ static bool go(struct run *run, const struct machine *first, unsigned instructio
 	return !run->is_over;
 }
 
-bool forward_caller(struct forward *forward, const struct forward_scene *scene, const struct forward_start *start, struct forward_caller *out)
+bool forward_caller(struct forward *forward, const struct forward_scene *scene, const struct forward_start *start, struct libunwind_registers *out)
 {
-	struct run run = { .forward = forward, .scene = scene, .start = start->registers.value[LIBUNWIND_PC] };
+	struct run run = { .forward = forward, .scene = scene, .start = start->registers.value[LIBUNWIND_PC], .sp_least = start->registers.value[RSP] };
 	struct machine first = { .pc = start->registers.value[LIBUNWIND_PC], .flags = start->flags, .flags_known = start->is_return ? 0 : start->flags_known };
 
 	run.memory = (struct stack_memory){ scene->word, scene->context, scene->stack_start, scene->stack_end };
@@ -355,10 +349,12 @@ bool forward_caller(struct forward *forward, const struct forward_scene *scene, 
 			first.regs[reg] = (struct value){ .bits = start->registers.value[reg], .kind = VALUE_NUMBER };
 	if (first.regs[RSP].kind == VALUE_UNKNOWN)
 		machine_lose_sp(&first, &run.memory);
-	bool good = (go(&run, &first, INSTRUCTIONS_TOGETHER, VISITS_TOGETHER) && run.has_found) || go(&run, &first, INSTRUCTIONS_APART, VISITS_APART);
+	bool good = go(&run, &first, INSTRUCTIONS_TOGETHER, VISITS_TOGETHER);
+	if (!good || (!run.has_found && run.has_lost)) // a loop whose counter was not kept
+		good = go(&run, &first, INSTRUCTIONS_APART, VISITS_APART);
 	// How frames are laid out is the same whatever way is gone. What registers hold that a function need not hand back is not.
 	if (run.has_untold && !run.is_c)
-		run.found.registers.known &= 1u << RBP | 1u << RSP | 1u << LIBUNWIND_PC;
+		run.found.known &= 1u << RBP | 1u << RSP | 1u << LIBUNWIND_PC;
 	*out = run.found;
 	return good && run.has_found;
 }

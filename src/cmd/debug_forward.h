@@ -46,13 +46,8 @@ struct forward_start {
 	bool is_return;
 };
 
-// The caller as in debug_code.h; and sp as it is when the function has returned, and popped its arguments.
-struct forward_caller {
-	struct libunwind_registers registers;
-	uint64_t sp_behind;
-	bool is_exact, has_sp_behind;
-};
-// false: nothing is told.
-bool forward_caller(struct forward *forward, const struct forward_scene *scene, const struct forward_start *start, struct forward_caller *out);
+// The caller's registers as they are when the function has returned: sp, where it is known, is behind the arguments that were popped; else its value is a bound.
+// Where the return address stood at the call is not told: it may have been moved before. false: nothing is told.
+bool forward_caller(struct forward *forward, const struct forward_scene *scene, const struct forward_start *start, struct libunwind_registers *out);
 
 #endif

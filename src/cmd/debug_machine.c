@@ -66,7 +66,7 @@ static struct cell read_cell(const struct machine *m, const struct stack_memory 
 
 	if (written != NULL)
 		return *written;
-	if (!is_place && at >= m->hidden && at >= memory->start && at < memory->end && memory->word(memory->context, at, &cell.value.bits)) {
+	if (!is_place && at >= m->hidden && !(at >= m->blank && at < m->blank_end) && at >= memory->start && at < memory->end && memory->word(memory->context, at, &cell.value.bits)) {
 		cell.known = 0xff;
 		cell.value.kind = VALUE_NUMBER;
 	}
@@ -76,8 +76,15 @@ static struct cell read_cell(const struct machine *m, const struct stack_memory 
 static void put_cell(struct machine *m, const struct cell *cell)
 {
 	struct cell *known = (struct cell *)find_cell(m, cell->is_place, cell->at);
+	bool is_blank = cell->known == 0 && cell->value.origin == 0 && !cell->is_place;
 
-	if (known != NULL)
+	if (is_blank && m->blank == m->blank_end)
+		m->blank = m->blank_end = cell->at;
+	if (is_blank && (cell->at == m->blank_end || cell->at == m->blank - WORD)) {
+		*(cell->at == m->blank_end ? &m->blank_end : &m->blank) += cell->at == m->blank_end ? WORD : -(uint64_t)WORD;
+		if (known != NULL)
+			*known = m->cells[--m->cell_count];
+	} else if (known != NULL)
 		*known = *cell;
 	else if (m->cell_count < CELLS)
 		m->cells[m->cell_count++] = *cell;
@@ -271,11 +278,6 @@ static void store(struct machine *m, const struct stack_memory *memory, const st
 struct value machine_word(const struct machine *m, const struct stack_memory *memory, const struct value *at)
 {
 	return load(m, memory, at, WORD);
-}
-
-bool machine_has_written(const struct machine *m, const struct value *at)
-{
-	return at->kind != VALUE_NUMBER || find_cell(m, false, at->bits) != NULL;
 }
 
 struct value machine_pop(struct machine *m, const struct stack_memory *memory)
@@ -614,7 +616,7 @@ static bool cell_covers(const struct stack_memory *memory, const struct cell *a,
 bool machine_covers(const struct machine *general, const struct machine *one, const struct stack_memory *memory)
 {
 	if ((general->flags_known & ~one->flags_known) != 0 || ((general->flags ^ one->flags) & general->flags_known) != 0 || general->hidden < one->hidden ||
-	    general->reach < one->reach)
+	    general->reach < one->reach || (one->blank < one->blank_end && (general->blank > one->blank || general->blank_end < one->blank_end)))
 		return false;
 	for (size_t i = 0; i < REGISTERS; i++)
 		if (!value_covers(memory, &general->regs[i], &one->regs[i]))
@@ -660,6 +662,11 @@ void machine_join(struct machine *to, const struct machine *from, const struct s
 		if (find_cell(to, cell.is_place, cell.at) != NULL || (cell.known == other.known && same_value(&cell.value, &other.value)))
 			continue;
 		put_cell(to, &(struct cell){ .at = cell.at, .is_place = cell.is_place, .value.origin = made_of(memory, &cell.value, &other.value).origin });
+	}
+	bool is_blank = to->blank < to->blank_end;
+	if (from->blank < from->blank_end) {
+		to->blank = !is_blank || from->blank < to->blank ? from->blank : to->blank;
+		to->blank_end = !is_blank || from->blank_end > to->blank_end ? from->blank_end : to->blank_end;
 	}
 	if (from->hidden > to->hidden)
 		to->hidden = from->hidden; // cells below it are still what they say

@@ -40,6 +40,7 @@ struct machine {
 	uint32_t flags, flags_known;
 	// Below `hidden`, words of the copy may have been written since by a sp that nobody knows; which can reach what is below `reach`.
 	uint64_t hidden, reach;
+	uint64_t blank, blank_end; // words in between are unknown as well: arrays that loops write
 	bool is_lost; // something was written nobody knows where on the stack
 	uint32_t cell_count;
 	struct cell cells[CELLS];
@@ -59,8 +60,6 @@ struct stack_memory {
 void machine_lose_sp(struct machine *m, const struct stack_memory *memory);
 // A word of the stack as it is now.
 struct value machine_word(const struct machine *m, const struct stack_memory *memory, const struct value *at);
-// Whether the word was written since the sample.
-bool machine_has_written(const struct machine *m, const struct value *at);
 struct value machine_pop(struct machine *m, const struct stack_memory *memory);
 void machine_push(struct machine *m, const struct stack_memory *memory, const struct value *value);
 // What an operand holds. `next`: the address behind the instruction.

@@ -29,7 +29,7 @@ struct witness {
 	const struct unwind_input *input; // of the stack at hand
 	const struct unwind_stack *out; // as far as it is found
 	size_t run_from, run_to;        // its frames that are run on
-	struct forward_caller last;     // of the last that was run on
+	struct libunwind_registers last; // the caller of the last that was run on
 	bool has_last;
 	struct witness_counts counts;
 	struct symbolizer_options options;
@@ -243,7 +243,7 @@ static bool keeps_sp(void *context, uint64_t addr)
 	return function_at(w, w->input, addr, &start, &function) && start == addr && code_pops_nothing(w->code, &function);
 }
 
-static bool run_on(struct witness *w, enum frame_kind kind, const struct libunwind_registers *registers, struct forward_caller *out)
+static bool run_on(struct witness *w, enum frame_kind kind, const struct libunwind_registers *registers, struct libunwind_registers *out)
 {
 	enum { BELOW_SP_BYTES = 1 << 20, STACK_BYTES = 8 << 20, PERF_FLAGS = 9 }; // PERF_REG_X86_FLAGS of asm/perf_regs.h
 	const uint32_t handed_back = 1u << LIBUNWIND_PC | 1u << 7 | 1u << 6 | 1u << 3 | 0xfu << 12;
@@ -261,33 +261,35 @@ static bool run_on(struct witness *w, enum frame_kind kind, const struct libunwi
 		start.flags_known = 0x8c5;
 	}
 	// What called a function that popped its arguments stands elsewhere than before the call.
-	if (w->has_last && kind == FRAME_RETURN && w->last.registers.value[LIBUNWIND_PC] == registers->value[LIBUNWIND_PC]) {
-		start.registers = w->last.registers;
-		start.registers.value[DWARF_RSP] = w->last.sp_behind;
-		start.registers.known &= w->last.has_sp_behind ? UINT32_MAX : ~(1u << DWARF_RSP);
-	}
+	if (w->has_last && kind == FRAME_RETURN && w->last.value[LIBUNWIND_PC] == registers->value[LIBUNWIND_PC])
+		start.registers = w->last;
 	return forward_caller(w->forward, &scene, &start, out);
 }
 
-// Whether two judges say the same, as far as both say something. All that either knows is put into `one`. Registers as they were at a call are not as they are behind
-// it where the callee does not keep to the psABI.
-static bool agree(struct libunwind_registers *one, bool *is_exact, const struct forward_caller *other, bool is_c)
+// Whether the function that has an address keeps to the psABI: what it calls pops nothing, and hands back its registers.
+static bool is_c_at(struct witness *w, const struct unwind_input *input, uint64_t addr)
+{
+	struct code_function function;
+	uint64_t start;
+	bool is_part;
+
+	return any_function_at(w, input, addr, &start, &is_part, &function) && function.is_c;
+}
+
+// Whether two judges say the same, as far as both say something of what does not change at the return. All that either knows is put into `one`.
+static bool agree(struct libunwind_registers *one, bool *is_exact, const struct libunwind_registers *other, bool is_c)
 {
 	for (unsigned reg = 0; reg < LIBUNWIND_REGISTERS; reg++) {
-		bool is_known = (one->known >> reg & 1) != 0, is_also = (other->registers.known >> reg & 1) != 0;
-		if (reg == DWARF_RSP) {
-			if (*is_exact && other->is_exact && one->value[reg] != other->registers.value[reg])
-				return false;
-			if (!*is_exact && other->is_exact)
-				one->value[reg] = other->registers.value[reg];
-		} else if (is_known && is_also && (is_c || reg == DWARF_RBP || reg == LIBUNWIND_PC) && one->value[reg] != other->registers.value[reg]) {
+		bool is_known = reg == DWARF_RSP ? *is_exact : (one->known >> reg & 1) != 0, is_also = (other->known >> reg & 1) != 0;
+		if (!is_also || (!is_c && reg == DWARF_RSP))
+			continue;
+		if (is_known && (is_c || reg == DWARF_RBP || reg == LIBUNWIND_PC) && one->value[reg] != other->value[reg])
 			return false;
-		} else if (is_also && !is_known) {
-			one->value[reg] = other->registers.value[reg];
-			one->known |= 1u << reg;
-		}
+		if (!is_known)
+			one->value[reg] = other->value[reg];
+		one->known |= 1u << reg;
+		*is_exact = *is_exact || reg == DWARF_RSP;
 	}
-	*is_exact = *is_exact || other->is_exact;
 	return true;
 }
 
@@ -297,7 +299,7 @@ static bool tell(void *context, const struct unwind_input *input, enum frame_kin
 	struct witness *w = context;
 	uint64_t pc = registers->value[LIBUNWIND_PC], start;
 	struct code_function function;
-	struct forward_caller on;
+	struct libunwind_registers on;
 	// No call: it is no function that is called, or something was missed.
 	bool is_told = function_at(w, input, pc - (kind == FRAME_RETURN), &start, &function) &&
 	               code_caller(w->code, &function, pc - start, kind == FRAME_RETURN, registers, copied_word, (void *)input, caller, is_exact) &&
@@ -311,14 +313,16 @@ static bool tell(void *context, const struct unwind_input *input, enum frame_kin
 	w->counts.begun += is_told;
 	w->counts.run += is_run;
 	w->counts.both += is_told && is_run;
-	if (is_told && is_run && !agree(caller, is_exact, &on, function.is_c)) {
+	bool is_c = is_run && is_c_at(w, input, on.value[LIBUNWIND_PC] - 1);
+	if (is_told && is_run && !agree(caller, is_exact, &on, is_c)) {
 		w->counts.contradictions++;
 		w->has_last = false;
 		return false;
 	}
 	if (is_run && !is_told) {
-		*caller = on.registers;
-		*is_exact = on.is_exact;
+		*caller = on;
+		caller->known |= 1u << DWARF_RSP;
+		*is_exact = is_c && (on.known >> DWARF_RSP & 1) != 0;
 	}
 	return is_told || is_run;
 }

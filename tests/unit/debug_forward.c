@@ -200,8 +200,6 @@ static bool keeps_sp(void *context, uint64_t addr)
 struct called {
 	uint64_t ra;
 	struct libunwind_registers told; // of its caller, as far as ever
-	uint64_t sp_behind;
-	bool has_sp_behind;
 };
 
 struct truth {
@@ -215,22 +213,17 @@ static void wrong(struct program *p, uint64_t pc, size_t frame, const char *what
 		diag("at %#llx, frame %zu: %s %#llx, it is %#llx", (unsigned long long)pc, frame, what, (unsigned long long)told, (unsigned long long)is);
 }
 
-static void note(struct program *p, struct called *called, const struct forward_caller *told, uint64_t pc, size_t frame)
+static void note(struct program *p, struct called *called, const struct libunwind_registers *told, uint64_t pc, size_t frame)
 {
-	for (unsigned reg = 0; reg < RSP + 9; reg++) {
+	for (unsigned reg = 0; reg < LIBUNWIND_PC; reg++) {
 		uint32_t bit = 1u << reg;
-		if (reg == RSP || (told->registers.known & bit) == 0)
+		if ((told->known & bit) == 0)
 			continue;
-		if ((called->told.known & bit) != 0 && called->told.value[reg] != told->registers.value[reg])
-			wrong(p, pc, frame, "another register than before", told->registers.value[reg], called->told.value[reg]);
+		if ((called->told.known & bit) != 0 && called->told.value[reg] != told->value[reg])
+			wrong(p, pc, frame, "another register than before", told->value[reg], called->told.value[reg]);
 		called->told.known |= bit;
-		called->told.value[reg] = told->registers.value[reg];
+		called->told.value[reg] = told->value[reg];
 	}
-	if (told->has_sp_behind && called->has_sp_behind && called->sp_behind != told->sp_behind)
-		wrong(p, pc, frame, "another sp than before", told->sp_behind, called->sp_behind);
-	if (told->has_sp_behind)
-		called->sp_behind = told->sp_behind;
-	called->has_sp_behind = called->has_sp_behind || told->has_sp_behind;
 }
 
 static struct libunwind_registers registers_of(const struct user_regs_struct *r)
@@ -249,7 +242,7 @@ static void ask(struct program *p, struct truth *truth, const struct user_regs_s
 		.stack_end = regs->rsp + (1 << 20),
 	};
 	struct forward_start start = { .registers = registers_of(regs), .flags = (uint32_t)regs->eflags, .flags_known = 0x8c5 };
-	struct forward_caller told;
+	struct libunwind_registers told;
 
 	for (size_t i = 0; i < truth->count; i++) {
 		struct called *called = &truth->frames[truth->count - 1 - i];
@@ -258,14 +251,12 @@ static void ask(struct program *p, struct truth *truth, const struct user_regs_s
 			break;
 		p->told += i == 0;
 		p->deep += i > 0;
-		if (told.registers.value[LIBUNWIND_PC] != called->ra) {
-			wrong(p, regs->rip, i, "the caller", told.registers.value[LIBUNWIND_PC], called->ra);
+		if (told.value[LIBUNWIND_PC] != called->ra) {
+			wrong(p, regs->rip, i, "the caller", told.value[LIBUNWIND_PC], called->ra);
 			break;
 		}
 		note(p, called, &told, regs->rip, i);
-		start = (struct forward_start){ .registers = told.registers, .is_return = true };
-		start.registers.value[RSP] = told.sp_behind;
-		start.registers.known &= told.has_sp_behind ? UINT32_MAX : ~(1u << RSP);
+		start = (struct forward_start){ .registers = told, .is_return = true };
 	}
 }
 
@@ -274,10 +265,8 @@ static void check_returned(struct program *p, const struct called *called, const
 	const struct libunwind_registers is = registers_of(regs);
 
 	for (unsigned reg = 0; reg < LIBUNWIND_PC; reg++)
-		if (reg != RSP && (called->told.known >> reg & 1) != 0 && called->told.value[reg] != is.value[reg])
+		if ((called->told.known >> reg & 1) != 0 && called->told.value[reg] != is.value[reg])
 			wrong(p, called->ra, reg, "behind the call a register", called->told.value[reg], is.value[reg]);
-	if (called->has_sp_behind && called->sp_behind != regs->rsp)
-		wrong(p, called->ra, RSP, "behind the call sp", called->sp_behind, regs->rsp);
 }
 
 static size_t peek(pid_t pid, uint64_t addr, void *out, size_t size)
