@@ -9,7 +9,7 @@
 
 enum { WORD = 8 };
 // How much is tried: first, what comes to a jump again is taken together with what was there before; where that does not tell, every way by itself, as far as loops run.
-enum { INSTRUCTIONS_TOGETHER = 20000, VISITS_TOGETHER = 1, INSTRUCTIONS_APART = 20000, VISITS_APART = 1024, PLACES_MOST = 12, WAITING_MOST = 256, VISITS_MOST = 2048 };
+enum { INSTRUCTIONS_TOGETHER = 12000, VISITS_TOGETHER = 1, UNTOLD_TIMES = 8, INSTRUCTIONS_APART = 20000, VISITS_APART = 1024, PLACES_MOST = 12, WAITING_MOST = 256, VISITS_MOST = 2048 };
 static const uint8_t saved[] = { RBP, RBX, R12, R12 + 1, R12 + 2, R12 + 3 }; // what a function hands back as it was
 
 struct forward {
@@ -17,6 +17,7 @@ struct forward {
 	// Of the frame at hand. What has been at a jump before that nothing decided; ways to be gone yet.
 	VEC(struct machine) visits, waiting;
 	VEC(uint64_t) visit_pcs; // of the visits
+	struct hash_map untold;  // by place in code: how often nothing was told from there
 };
 
 // One frame while its ways are gone.
@@ -54,6 +55,7 @@ void forward_free(struct forward *forward)
 	vec_release(&forward->visits);
 	vec_release(&forward->waiting);
 	vec_release(&forward->visit_pcs);
+	hash_map_release(&forward->untold);
 	decoder_free(forward->decoder);
 	free(forward);
 }
@@ -347,14 +349,23 @@ bool forward_caller(struct forward *forward, const struct forward_scene *scene, 
 	for (unsigned reg = 0; reg < REGISTERS; reg++)
 		if ((start->registers.known >> reg & 1) != 0)
 			first.regs[reg] = (struct value){ .bits = start->registers.value[reg], .kind = VALUE_NUMBER };
+	// Most often because nothing there returns: a script's loop.
+	uint64_t place = find_code(&run, first.pc) ? hash_pair(run.code.key, first.pc - run.code.addr) : 0;
+	const uint32_t *untold = hash_map_get(&forward->untold, place);
+	bool is_told = false;
+	if (untold != NULL && *untold >= UNTOLD_TIMES)
+		return false;
 	if (first.regs[RSP].kind == VALUE_UNKNOWN)
 		machine_lose_sp(&first, &run.memory);
 	bool good = go(&run, &first, INSTRUCTIONS_TOGETHER, VISITS_TOGETHER);
-	if (!good || (!run.has_found && run.has_lost)) // a loop whose counter was not kept
+	if (good ? !run.has_found && run.has_lost : run.has_found) // a loop whose counter was not kept; ways of which not all are gone in truth
 		good = go(&run, &first, INSTRUCTIONS_APART, VISITS_APART);
+	is_told = good && run.has_found;
+	if (!is_told)
+		++*hash_map_put(&forward->untold, place, 0, NULL);
 	// How frames are laid out is the same whatever way is gone. What registers hold that a function need not hand back is not.
 	if (run.has_untold && !run.is_c)
 		run.found.known &= 1u << RBP | 1u << RSP | 1u << LIBUNWIND_PC;
 	*out = run.found;
-	return good && run.has_found;
+	return is_told;
 }
