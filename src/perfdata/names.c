@@ -118,11 +118,8 @@ const struct name_jit *names_jit_at(const struct names *names, uint32_t pid, uin
 
 void names_page(struct names *names, const struct name_page *page)
 {
-	if (names->pages.count >= NAMES_PAGES_MOST)
-		return;
-	struct name_page *to = vec_add(&names->pages);
-	*to = *page;
-	to->bytes = memcpy(arena_alloc(&names->arena, NAMES_PAGE_BYTES), page->bytes, NAMES_PAGE_BYTES);
+	if (names->pages.count < NAMES_PAGES_MOST)
+		vec_push(&names->pages, *page);
 }
 
 static int by_place(const struct name_page *a, const struct name_page *b)
@@ -611,6 +608,7 @@ static const char *decode_pages(struct names *names, struct bytes *in)
 			return "4096 bytes of JIT code, of that checksum";
 		if (names->pages.count > 0 && by_page(&names->pages.data[names->pages.count - 1], &page) > 0)
 			return "pages of JIT code in ascending order";
+		page.bytes = memcpy(arena_alloc(&names->arena, NAMES_PAGE_BYTES), page.bytes, NAMES_PAGE_BYTES);
 		names_page(names, &page);
 	}
 	return NULL;

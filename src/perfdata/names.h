@@ -67,7 +67,7 @@ void names_vdso(struct names *names, const void *bytes, size_t size); // a copy,
 void names_jit(struct names *names, const struct name_jit *jit); // a copy; not if it is too large or they are too many
 // What stood at `start` of a process at that time, in decoded names; NULL: nothing is known of it.
 const struct name_jit *names_jit_at(const struct names *names, uint32_t pid, uint64_t start, uint64_t time_ns);
-void names_page(struct names *names, const struct name_page *page); // a copy; not if they are too many
+void names_page(struct names *names, const struct name_page *page); // not if they are too many; its bytes stay the caller's while the names are used
 // The times from `*from_ns` until before `*to_ns` that page `index` of decoded names stands for: between two readings of one page that differ, each for the half that is
 // nearer to it; never for those of another address space or mapping.
 void names_page_times(const struct names *names, size_t index, uint64_t *from_ns, uint64_t *to_ns);

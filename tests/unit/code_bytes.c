@@ -11,8 +11,8 @@ enum { PID = 7, BASE = 0x40000000 };
 
 static void add(struct names *names, uint32_t pid, unsigned page, char letter, uint64_t from_ns, uint64_t until_ns)
 {
-	uint8_t bytes[NAMES_PAGE_BYTES];
-	memset(bytes, letter, sizeof(bytes));
+	uint8_t *bytes = arena_alloc(&names->arena, NAMES_PAGE_BYTES);
+	memset(bytes, letter, NAMES_PAGE_BYTES);
 	bytes[0] = (uint8_t)page;
 	names_page(names, &(struct name_page){ .pid = pid, .addr = BASE + (uint64_t)page * NAMES_PAGE_BYTES, .from_ns = from_ns, .until_ns = until_ns,
 	                                       .gone_ns = UINT64_MAX, .bytes = bytes });

@@ -6,8 +6,8 @@
 // A page of one letter, read from `from_ns` to `until_ns`, of what stood there from `born_ns` to `gone_ns`.
 static void add_page(struct names *names, uint32_t pid, uint64_t addr, char letter, uint64_t born_ns, uint64_t from_ns, uint64_t until_ns, uint64_t gone_ns)
 {
-	uint8_t bytes[NAMES_PAGE_BYTES];
-	memset(bytes, letter, sizeof(bytes));
+	uint8_t *bytes = arena_alloc(&names->arena, NAMES_PAGE_BYTES);
+	memset(bytes, letter, NAMES_PAGE_BYTES);
 	names_page(names, &(struct name_page){ .pid = pid, .addr = addr, .from_ns = from_ns, .until_ns = until_ns, .born_ns = born_ns, .gone_ns = gone_ns, .bytes = bytes });
 }
 
