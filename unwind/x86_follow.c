@@ -401,7 +401,7 @@ static void end(struct code_follower *f, const struct state *s, int64_t popped)
 	const struct value sp = s->regs[X86_RSP], above = moved(sp, WORD);
 	struct code_rule rule = { .is_known = true };
 
-	if (sp.symbol == UNKNOWN || (s->debt_count > DEBTS && !f->source->is_generated) || !place_from(f, word_at(f, s, sp), &rule.ra) || !place_from(f, s->regs[X86_RBP], &rule.fp))
+	if (sp.symbol == UNKNOWN || !place_from(f, word_at(f, s, sp), &rule.ra) || !place_from(f, s->regs[X86_RBP], &rule.fp))
 		return; // it can't be told
 	if ((rule.ra.kind == PLACE_VALUE && (rule.ra.offset != 0 || rule.ra.reg == X86_RSP || rule.ra.reg == X86_RBP)) ||
 	    (rule.fp.kind == PLACE_VALUE && (rule.fp.offset != 0 || rule.fp.reg == X86_RSP)))

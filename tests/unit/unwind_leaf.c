@@ -250,6 +250,7 @@ static struct frame with_bytes(struct unwinder *unwinder, struct unwind_image *i
 static void run_bytes(struct unwind_image *image)
 {
 	static const uint8_t pushed[] = { 0x50, 0x90, 0x58, 0xc3 }, twice[] = { 0x50, 0x90, 0x58, 0x58, 0xc3 }, enters[] = { 0x90, 0x55, 0xc9, 0xc3 };
+	static const uint8_t calls[] = { 0x50, 0xff, 0xd0, 0x58, 0xc3 }, pops[] = { 0x50, 0xff, 0xd0, 0x58, 0xc2, 16, 0 };
 	const uint64_t above = address(image, INDIRECT);
 	struct unwinder *unwinder = unwinder_new();
 	struct frame found = with_bytes(unwinder, image, pushed, sizeof(pushed), 0);
@@ -265,6 +266,10 @@ static void run_bytes(struct unwind_image *image)
 	ok(found.addr == JIT + 300 && found.via == VIA_LEAF_RULE, "bytes that end before the function does tell nothing");
 	found = with_bytes(unwinder, image, enters, sizeof(enters), 10);
 	ok(found.addr == address(image, INDIRECT_TOO) && found.via == VIA_CODE, "with the rest: by the frame pointer's pair");
+	found = with_bytes(unwinder, image, calls, sizeof(calls), 11);
+	ok(found.addr == above && found.via == VIA_CODE, "it returns with sp where it was: so does what it calls");
+	found = with_bytes(unwinder, image, pops, sizeof(pops), 12);
+	ok(found.addr == JIT + 300 && found.via == VIA_LEAF_RULE, "where it pops arguments, so may what it calls");
 	unwinder_free(unwinder);
 }
 

@@ -207,11 +207,42 @@ static int by_qsort(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
+// Code without unwind information, of the program and made at run time: its caller is told by its instructions.
+void no_cfi(void);
+extern const uint8_t no_cfi_end[];
+__asm__(".text\n.globl no_cfi, no_cfi_end\nno_cfi: push %rbx\npush %rcx\nint3\npop %rcx\npop %rbx\nret\nno_cfi_end:\n");
+static uint8_t *jit;
+
+static struct unwind_code jit_code(void *context, uint64_t addr)
+{
+	uint64_t start = (uint64_t)(uintptr_t)jit;
+
+	(void)context;
+	return addr - start < 64 ? (struct unwind_code){ .bytes = jit, .start = start, .end = start + 64, .id = 1 } : (struct unwind_code){ 0 };
+}
+
+static void take_without_cfi(void)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	sigaction(SIGTRAP, &action, NULL);
+	no_cfi();
+	jit = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (jit != MAP_FAILED) {
+		memcpy(jit, (const void *)(uintptr_t)no_cfi, (size_t)(no_cfi_end - (const uint8_t *)(uintptr_t)no_cfi));
+		free_maps(&maps);
+		load_maps(&maps);
+		((void (*)(void))(uintptr_t)jit)();
+	}
+	signal(SIGTRAP, SIG_DFL);
+}
+
 static void take_all(void)
 {
 	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 	int values[] = { 3, 1, 2, 5 };
 
+	take_without_cfi();
 	sigaction(SIGUSR1, &action, NULL);
 	for (int depth = 0; depth < 24; depth++) {
 		plain(depth * 7);
@@ -235,6 +266,7 @@ static void make_cases(void)
 	for (size_t i = 0; i < CASES; i++) {
 		struct unwind_input input = input_of(taken[i % SNAPSHOTS], &maps);
 		input.generation = 1 + i % 5 / 2;
+		input.code = jit_code;
 		size_t capacity = UNWIND_MAX_FRAMES;
 		switch (i % 13) {
 		case 1: input.stack_size = taken[i % SNAPSHOTS]->size / 2 & ~(size_t)7; break; // truncated
@@ -256,14 +288,17 @@ static void make_cases(void)
 static void test_together(void)
 {
 	struct unwinder *alone = unwinder_new();
-	unsigned ends[UNWIND_END_COUNT] = { 0 }, gaps = 0;
+	unsigned ends[UNWIND_END_COUNT] = { 0 }, gaps = 0, by_code = 0;
 
 	make_cases();
 	for (size_t i = 0; i < case_count; i++) {
 		unwind_stack(alone, &inputs[i], &one[i]);
 		ends[one[i].end]++;
 		gaps += one[i].gap > 0;
+		for (size_t k = 0; k < one[i].count; k++)
+			by_code += one[i].frames[k].via == VIA_CODE;
 	}
+	ok(by_code >= (jit != MAP_FAILED ? 6 : 3), "%u of their frames are told by instructions", by_code);
 	ok(ends[UNWIND_ROOT] > 100 && ends[UNWIND_TRUNCATED] > 10 && ends[UNWIND_UNSUPPORTED] > 10 && ends[UNWIND_NO_REGISTERS] > 20 && gaps > 3,
 	   "%zu stacks that end in different ways", case_count);
 	for (size_t group = 1; group <= case_count; group = group * 2 + 1) {
