@@ -49,6 +49,7 @@ struct place {
 struct row {
 	uint32_t at, size; // size 0: it was not reached
 	bool is_call;
+	bool is_at_sp[2]; // the return address may be where sp points: if that is known well; if sp is known but for what callees have popped
 	struct place ra, saved[SAVED];
 };
 struct rows {
@@ -416,6 +417,17 @@ static struct place place_of(const struct state *s, const struct value *wanted, 
 	return (struct place){ 0 };
 }
 
+// Whether the return address may be where sp points.
+static bool is_at_sp(const struct state *s, const struct place *ra, bool is_soft_fine)
+{
+	const struct value *sp = &s->regs[RSP], *fp = &s->regs[RBP];
+	const struct slot *slot = find_slot((struct state *)s, sp->base, sp->offset);
+
+	if (s->is_sp_soft) // in a frame it is above that
+		return is_soft_fine && fp->kind != STACK;
+	return ra->kind == NOWHERE || (slot != NULL && slot->value.kind == RETURN_ADDRESS);
+}
+
 static struct row row_of(const struct state *s, uint32_t at, const cs_insn *insn, bool is_c)
 {
 	struct row row = { .at = at, .size = insn->size, .is_call = is_of_group(insn, CS_GRP_CALL) };
@@ -427,6 +439,8 @@ static struct row row_of(const struct state *s, uint32_t at, const cs_insn *insn
 		s = &behind;
 	}
 	row.ra = place_of(s, &(struct value){ .kind = RETURN_ADDRESS }, REGISTERS);
+	row.is_at_sp[0] = is_at_sp(s, &row.ra, false);
+	row.is_at_sp[1] = is_at_sp(s, &row.ra, true);
 	for (size_t i = 0; i < SAVED; i++)
 		row.saved[i] = place_of(s, &(struct value){ .kind = ENTRY, .reg = saved[i] }, saved[i]);
 	return row;
@@ -550,12 +564,12 @@ static const struct row *find_row(const struct rows *rows, size_t at, bool is_re
 	return NULL;
 }
 
-bool code_may_leave(struct code *code, const struct code_function *function, size_t at)
+bool code_may_leave(struct code *code, const struct code_function *function, size_t at, bool is_to_function)
 {
 	const struct rows rows = rows_of(code, function, 0);
 	const struct row *row = find_row(&rows, at, false);
 
-	return row != NULL && (row->ra.kind == NOWHERE || (row->ra.kind == IN_SLOT && row->ra.reg == RSP && row->ra.offset == 0));
+	return row != NULL && row->is_at_sp[is_to_function];
 }
 
 static bool is_known(const struct libunwind_registers *registers, unsigned reg)

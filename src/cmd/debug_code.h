@@ -47,8 +47,8 @@ bool code_caller(struct code *code, const struct code_function *function, size_t
 bool code_jumps_on(struct code *code, const struct code_function *function);
 
 // Whether the function may be left by the jump that is so many bytes behind its beginning, with the return address at sp: the jump is reached, and if it is
-// known where the return address is then, it is there.
-bool code_may_leave(struct code *code, const struct code_function *function, size_t at);
+// known where the return address is then, it is there. `is_to_function`: to one's beginning; else nobody knows where to.
+bool code_may_leave(struct code *code, const struct code_function *function, size_t at, bool is_to_function);
 // Whether, whatever way it returns, sp is above the return address then, and no other function does it.
 bool code_pops_nothing(struct code *code, const struct code_function *function);
 

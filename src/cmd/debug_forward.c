@@ -220,7 +220,7 @@ static bool jump(struct run *run, struct machine *m, const struct instruction *i
 		return true;
 	}
 	// Where to is not known. It is another function, if this is not how an interpreter goes on, or a switch, within the same one.
-	bool leaves = run->code.is_function ? (to.origin & OF_TABLE) == 0 && run->scene->may_leave(run->scene->context, m->pc) : is_to_function;
+	bool leaves = run->code.is_function ? (to.origin & OF_TABLE) == 0 && run->scene->may_leave(run->scene->context, m->pc, is_to_function) : is_to_function;
 	forget_code(run);
 	if (leaves)
 		end_way(run, m, 0, true);

@@ -33,7 +33,7 @@ struct forward_scene {
 	bool (*code)(void *context, uint64_t addr, struct forward_code *out); // false: there is none
 	code_word_fn *word;                                                    // of the stack's copy
 	bool (*is_caller)(void *context, uint64_t ra, uint64_t pc, bool is_strict); // whether a call ends there; `is_strict`: that can have led to `pc`
-	bool (*may_leave)(void *context, uint64_t addr);               // of a function's jump: as code_may_leave
+	bool (*may_leave)(void *context, uint64_t addr, bool is_to_function); // of a function's jump: as code_may_leave
 	bool (*keeps_sp)(void *context, uint64_t addr);                // whether the function that begins there pops no arguments
 	void *context;
 	uint64_t stack_start, stack_end; // addresses that are the stack's, whether copied or not

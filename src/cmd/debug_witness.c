@@ -225,13 +225,13 @@ static bool is_caller(void *context, uint64_t ra, uint64_t pc, bool is_strict)
 	return is_strict ? call == CALLS || call == CALLS_THROUGH : call != CALLS_NOT;
 }
 
-static bool may_leave(void *context, uint64_t addr)
+static bool may_leave(void *context, uint64_t addr, bool is_to_function)
 {
 	struct witness *w = context;
 	struct code_function function;
 	uint64_t start;
 
-	return function_at(w, w->input, addr, &start, &function) && code_may_leave(w->code, &function, addr - start);
+	return function_at(w, w->input, addr, &start, &function) && code_may_leave(w->code, &function, addr - start, is_to_function);
 }
 
 static bool keeps_sp(void *context, uint64_t addr)

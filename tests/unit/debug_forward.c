@@ -180,12 +180,12 @@ static bool is_caller(void *context, uint64_t ra, uint64_t pc, bool is_strict)
 	       (function_at(context, ra + (uint64_t)distance, &called) && code_jumps_on(p->code, &called));
 }
 
-static bool may_leave(void *context, uint64_t addr)
+static bool may_leave(void *context, uint64_t addr, bool is_to_function)
 {
 	struct program *p = context;
 	struct code_function function;
 
-	return function_at(p, addr, &function) && code_may_leave(p->code, &function, addr - function.addr);
+	return function_at(p, addr, &function) && code_may_leave(p->code, &function, addr - function.addr, is_to_function);
 }
 
 static bool keeps_sp(void *context, uint64_t addr)
