@@ -47,6 +47,8 @@ static const char shapes[] =
 	"mov 64(%r13), %rdi\ncall either_way\nlea -32(%rbp), %rsp\n"
 	"mov 64(%r13), %rdi\ncall checks\nlea -32(%rbp), %rsp\n"
 	"call stores\nlea -32(%rbp), %rsp\n"
+	"call differ\ncall set_one\ncall spreads\nlea -32(%rbp), %rsp\ncall uncertain\nlea -32(%rbp), %rsp\ncall rewrites\ncall moves\ncall counts\ncall carries\ncall half\n"
+	"call covered\ncall blank\ncall untold\nlea -32(%rbp), %rsp\ncall hands_on\ncall joins\n"
 	"call tail\nleave\nret\ndone drive\n"
 	"function leaf\nmov 16(%r13), %rax\ntest $1, %al\nje 1f\nadd $3, %rax\nret\n1: sub $1, %rax\ncmp $9, %rax\njb 2f\nnop\n2: ret\ndone leaf\n"
 	"function framed\npush %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nmovq $0, -8(%rbp)\n1: call leaf\nincq -8(%rbp)\ncmpq $3, -8(%rbp)\njl 1b\nleave\nret\ndone framed\n"
@@ -65,7 +67,7 @@ static const char shapes[] =
 	"function frameless\npush %rbx\npush %rdi\ncall leaf\npop %rdi\npop %rbx\ntest $1, %al\nje 1f\nret\n1: push $4\ncall pops_one\nret\ndone frameless\n"
 	"function pops_one\npop %r10\npop %rcx\npush %r10\nret\ndone pops_one\n"
 	// The return address of a call long past stands at sp, in a frame.
-	"function chooses\npush %rbp\nmov %rsp, %rbp\nlea leaf(%rip), %rcx\ncall *%rcx\nsub $8, %rsp\njmp *choices(,%rdi,8)\n"
+	"function chooses\npush %rbp\nmov %rsp, %rbp\nlea leaf(%rip), %rcx\ncall *%rcx\nleaf_returns: sub $8, %rsp\njmp *choices(,%rdi,8)\n"
 	"choice_a: add $8, %rsp\nleave\nret\nchoice_b: call leaf\nchoice_c: leave\nret\ndone chooses\n"
 	"function chooses_near\npush %rbp\nmov %rsp, %rbp\nlea leaf(%rip), %rcx\ncall *%rcx\nsub $8, %rsp\nlea near_choices(%rip), %rdx\nmovslq (%rdx,%rdi,4), %rdi\nadd %rdi, %rdx\njmp *%rdx\n"
 	"near_a: add $8, %rsp\nleave\nret\nnear_b: call leaf\nleave\nret\ndone chooses_near\n"
@@ -82,15 +84,50 @@ static const char shapes[] =
 	// What does not return stands at the end, and another function behind it.
 	"function checks\npush %rbp\nmov %rsp, %rbp\npush $1\ncmp $1000, %rdi\nja 1f\npop %rax\npop %rbp\nret\n1: sub $16, %rsp\nmov $2, %edi\ncall fatal\ndone checks\n"
 	".globl behind\n.type behind, @function\nbehind: add $16, %rsp\npop %rax\npop %rbp\nret\ndone behind\n"
-	"function stores\npush %rbp\nmov %rsp, %rbp\nsub $24, %rsp\nlea -24(%rbp), %rdx\nmov (%r13), %rcx\nand $1, %ecx\nmov %rbp, (%rdx,%rcx,8)\nmovups -16(%rbp), %xmm0\nmovups %xmm0, -24(%rbp)\nxor %eax, %eax\nsete %al\n"
+	"function stores\npush %rbp\nmov %rsp, %rbp\nsub $24, %rsp\nlea -24(%rbp), %rdx\nmov (%r13), %rcx\nand $1, %ecx\nmov %rbp, (%rdx,%rcx,8)\nmov -24(%rbp), %rbx\nmovups -16(%rbp), %xmm0\nmovups %xmm0, -24(%rbp)\nmov -24(%rbp), %r12\nxor %eax, %eax\nsete %al\n"
 	"cmove %rsp, %rdx\nxchg %rdx, -8(%rbp)\nmovb $7, -8(%rbp)\nleave\nret\ndone stores\n"
+	// Ways that are never gone say another caller; another register.
+	"function differ\nmov 56(%r13), %rax\ntest %rax, %rax\nje 1f\nlea leaf_returns(%rip), %rcx\npush %rcx\nret\n1: nop\nret\ndone differ\n"
+	"function set_one\nmov 56(%r13), %rax\ntest %rax, %rax\nje 1f\nmov $1, %ebx\nret\n1: mov $2, %ebx\nret\ndone set_one\n"
+	// A switch where nothing tells where the return address is; what a call could have left stands at sp.
+	"function spreads\nmov %rsp, %rbx\nmov (%r13), %rax\nshl $3, %rax\nsub %rax, %rsp\nlea leaf_returns(%rip), %rcx\npush %rcx\nmov 64(%r13), %rdi\nand $1, %edi\njmp *spread(,%rdi,8)\n"
+	"spread_a: mov %rbx, %rsp\nret\nspread_b: mov %rbx, %rsp\nnop\nret\ndone spreads\n"
+	"function uncertain\nlea leaf_returns(%rip), %rax\npush %rax\nmov 72(%r13), %rcx\ncall *%rcx\nret\ndone uncertain\n"
+	// What is pushed by a sp that nobody knows; a vector; a move on a condition; flags, the carry, a half of a register; an array.
+	"function rewrites\npush %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nmovq $1, -16(%rbp)\nmov 80(%r13), %rcx\ncall *%rcx\nadd $16, %rsp\npush $7\npush $8\nmov -16(%rbp), %rbx\nleave\nret\ndone rewrites\n"
+	"function moves\nmov $1, %ebx\nmov $2, %ecx\ncmpq $0, 56(%r13)\ncmove %rcx, %rbx\nret\ndone moves\n"
+	"function counts\nmov 16(%r13), %rcx\nxor %eax, %eax\npopcnt %rcx, %rcx\nje 1f\nmov $1, %ebx\nret\n1: mov $2, %ebx\nret\ndone counts\n"
+	"function carries\nmov $3, %eax\ncmp $5, %eax\ninc %eax\njc 1f\nmov $1, %ebx\nret\n1: mov $2, %ebx\nret\ndone carries\n"
+	"function half\nmov $0x1234, %ebx\nmov $5, %bl\nmov $6, %bh\nret\ndone half\n"
+	"function covered\nmov $1, %ebx\ncmpq $0, 56(%r13)\nje 1f\nmov $2, %ebx\n1: cmpq $0, 64(%r13)\nje 2f\nnop\n2: nop\nret\ndone covered\n"
+	"function blank\npush %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nmovq $1, -8(%rbp)\nmov 16(%r13), %rax\nmov %rax, -8(%rbp)\nmov -8(%rbp), %rbx\nleave\nret\ndone blank\n"
+	"function untold\nmov 56(%r13), %rax\ntest %rax, %rax\nje 1f\nmov $1, %ebx\nret\n1: jmp *untold_ways(,%rax,8)\nuntold_way: mov $2, %ebx\nret\ndone untold\n"
+	"function hands_on\nmov $3, %ebx\nmov 88(%r13), %rcx\njmp *%rcx\ndone hands_on\nfunction sets\nmov $4, %ebx\nret\ndone sets\n"
+	"function joins\npush %rbp\nmov %rsp, %rbp\nsub $16, %rsp\nmovq $1, -8(%rbp)\ncmpq $0, 56(%r13)\nje 1f\nmovq $2, -8(%rbp)\n1: cmpq $0, 64(%r13)\nje 2f\nnop\n2: mov -8(%rbp), %rbx\nleave\nret\ndone joins\n"
 	"function tail\nmov 16(%r13), %rax\ntest $2, %al\nje leaf\nmov (%r13), %rcx\njmp framed\ndone tail\n"
 	"function last\nmov $100000, %edi\ncall checks\nhlt\ndone last\n"
 	"function fatal\npush %rbp\nmov %rsp, %rbp\nmov $60, %eax\nxor %edi, %edi\nsyscall\ndone fatal\n"
 	".balign 64, 0xcc\n.fill 64, 1, 0xcc\n"
-	".data\n.balign 8\nnumbers: .quad 2, 0, 7, 9, 11, 9, 13, 0, 0\nchoices: .quad choice_a, choice_b, choice_c, choice_a, choice_b, choice_c, choice_a, choice_b\n"
+	".data\n.balign 8\nnumbers: .quad 2, 0, 7, 9, 11, 9, 13, 0, 0, pops_one, leaf, sets\nspread: .quad spread_a, spread_b\nuntold_ways: .quad untold_way\nchoices: .quad choice_a, choice_b, choice_c, choice_a, choice_b, choice_c, choice_a, choice_b\n"
 	"handlers: .quad op_a, op_b, op_end\nprogram: .byte 0, 1, 0, 1, 1, 2\n.balign 8\nthreads: .quad thread_a, thread_a, thread_end\n"
 	"near_choices: .long near_a - near_choices, near_b - near_choices, near_a - near_choices, near_b - near_choices, near_a - near_choices, near_b - near_choices, near_a - near_choices, near_b - near_choices\n";
+
+// The same by the rules of C, where what is called pops nothing.
+static const char conforming[] =
+	".text\n"
+	".macro function name\n.balign 64, 0xcc\n.globl \\name\n.type \\name, @function\n\\name:\n.endm\n"
+	".macro done name\n.size \\name, .-\\name\n.endm\n"
+	"function _start\nxor %ebp, %ebp\nmov $5, %r15d\n1: call all\ndec %r15d\njg 1b\nmov $2000, %edi\ncall ends\nhlt\ndone _start\n"
+	"function all\npush %rbx\nlea plain(%rip), %rcx\ncall *%rcx\nplain_returns: mov $2, %edi\ncall ends\nmov $2, %edi\ncall ends_too\ncall below\npop %rbx\nret\ndone all\n"
+	"function plain\nnop\nret\ndone plain\n"
+	// The call does not return, and another function stands behind it.
+	"function ends\nlea plain_returns(%rip), %rcx\npush %rcx\ncmp $1000, %rdi\nja 1f\nadd $8, %rsp\nret\n1: call ends_too\ndone ends\n"
+	".type next, @function\nnext: nop\nret\n.size next, .-next\n"
+	"function ends_too\nlea plain_returns(%rip), %rcx\npush %rcx\ncmp $1000, %rdi\nja 1f\nadd $8, %rsp\nret\n1: call fatal\ndone ends_too\n"
+	".type next_framed, @function\nnext_framed: push %rbp\nmov %rsp, %rbp\nleave\nret\n.size next_framed, .-next_framed\n"
+	"function below\npush %rdi\nadd $8, %rsp\ncall plain\nsub $8, %rsp\ncmpq $2, (%rsp)\nje 1f\nadd $8, %rsp\nret\n1: lea plain_returns(%rip), %rcx\npush %rcx\nret\ndone below\n"
+	"function fatal\nmov $60, %eax\nxor %edi, %edi\nsyscall\nhlt\ndone fatal\n"
+	".balign 64, 0xcc\n.fill 64, 1, 0xcc\n";
 
 static const char compiled[] =
 	"static volatile int seed = 7;\nstatic int many(int a, int b, int c, int d, int e, int f, int g, int h);\n"
@@ -352,16 +389,20 @@ int main(void)
 
 	scratch_make();
 	scratch_write("shapes.s", shapes);
+	scratch_write("conforming.s", conforming);
 	scratch_write("compiled.c", compiled);
 	if (!code_new(&p->code, &err) || !forward_new(&p->forward, &err)) {
 		skip(err.text, "code run on");
 	} else if (!shell("test $(uname -m) = x86_64 && gcc -nostdlib -static -Wl,-z,noseparate-code -o shapes shapes.s 2>err && "
+	                  "gcc -nostdlib -static -Wl,-z,noseparate-code -o conforming conforming.s 2>err && "
 	                  "gcc -O2 -fno-stack-protector -fno-asynchronous-unwind-tables -fcf-protection=none -nostdlib -static -o compiled compiled.c 2>err && "
 	                  "gcc -O1 -fno-stack-protector -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none -nostdlib -static -o framed compiled.c 2>err")) {
 		skip("no compiler for it", "code run on");
 	} else {
 		check(p, "shapes", false, true, 70, "hand-written code, by its functions");
 		check(p, "shapes", false, false, 40, "the same code without functions");
+		check(p, "conforming", true, true, 60, "hand-written code by C's rules");
+		check(p, "conforming", true, false, 20, "the same code without functions");
 		check(p, "compiled", true, true, 80, "compiled code");
 		check(p, "framed", true, true, 80, "compiled code with frame pointers");
 		check(p, "framed", true, false, 30, "the same code without functions");
