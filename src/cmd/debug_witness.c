@@ -28,7 +28,7 @@ struct witness {
 	struct forward *forward;
 	const struct unwind_input *input; // of the stack at hand
 	const struct unwind_stack *out; // as far as it is found
-	size_t run_from, run_to;        // its frames that are run on
+	size_t differs, run_from, run_to; // where the two that are judged differ first, and which frames are run on
 	struct libunwind_registers last; // the caller of the last that was run on
 	bool has_last;
 	struct witness_counts counts;
@@ -305,7 +305,8 @@ static bool tell(void *context, const struct unwind_input *input, enum frame_kin
 	               code_caller(w->code, &function, pc - start, kind == FRAME_RETURN, registers, copied_word, (void *)input, caller, is_exact) &&
 	               call_before(w, input, caller->value[LIBUNWIND_PC], pc) != CALLS_NOT;
 	size_t frame = w->out->count - 1;
-	bool is_run = (frame == 0 ? !is_told || w->run_from == 0 : frame >= w->run_from && frame < w->run_to) && run_on(w, kind, registers, &on);
+	bool is_wanted = is_told ? frame >= w->run_from && frame <= w->differs : frame == 0 || (frame >= w->run_from && frame < w->run_to);
+	bool is_run = is_wanted && run_on(w, kind, registers, &on);
 
 	w->has_last = is_run;
 	if (is_run)
@@ -339,6 +340,7 @@ void witness_stack(struct witness *w, const struct unwind_input *input, const st
 	w->out = out;
 	w->run_from = same == ours->count && same == theirs->count ? SIZE_MAX : same > FRAMES_BEFORE ? same - FRAMES_BEFORE : 0;
 	w->run_to = same + FRAMES_AFTER;
+	w->differs = same;
 	w->has_last = false;
 	libunwind_stack_guided(w->libunwind, input, tell, w, out);
 }
