@@ -17,6 +17,7 @@ enum {
 	VISITS_BITS = 9, // of the instructions that are met
 	INSTRUCTIONS_MOST = 350, // of one function; fewer than the table of visits holds
 	DEEP = 270, // when as many are left, the nearest return is looked for
+	CALLEE_MOST = 100, // instructions of one that is called
 	VISITS_MOST = 3, // of one instruction
 	CALLEES_DEEP = 400, CALLEES_MOST = 8,
 };
@@ -66,7 +67,7 @@ struct code_follower {
 	size_t fresh_count;
 	struct visit visits[1 << VISITS_BITS];
 	uint32_t query;
-	unsigned instructions;  // that may yet be followed
+	unsigned instructions, deep; // that may yet be followed; when fewer are left than `deep`, see take_way
 	unsigned callees;       // likewise
 	bool is_sp_moved;       // in a loop
 	struct code_rule rule;
@@ -410,7 +411,7 @@ static void end(struct code_follower *f, const struct state *s, int64_t popped)
 		rule.sp = (struct code_place){ 0 };
 	rule.is_plain = popped == 0 && sp.symbol == X86_RSP && sp.offset == 0 && rule.ra.kind == PLACE_AT && rule.ra.reg == X86_RSP && rule.ra.offset == 0 &&
 	                !rule.ra.is_indirect && rule.fp.kind == PLACE_VALUE && rule.fp.reg == X86_RBP;
-	if (f->instructions < DEEP && !is_framed(&rule)) // behind calls that may never return
+	if (f->instructions < f->deep && !is_framed(&rule)) // behind calls that may never return
 		return;
 	rule.leaves_sp = popped == 0 && rule.ra.kind == PLACE_AT && is_same(word_at(f, s, sp), load(f, sp));
 	if (!f->has_end || (f->end_level == s->level && s->debt_count < f->debt_count)) {
@@ -595,7 +596,7 @@ static bool take_way(struct code_follower *f)
 	for (size_t i = f->waiting_count; i-- > 0;)
 		if (best == f->waiting_count || f->waiting[i].level < f->waiting[best].level)
 			best = i;
-	if (f->instructions < DEEP && f->waiting_count > 0)
+	if (f->instructions < f->deep && f->waiting_count > 0)
 		best = f->waiting_count - 1;
 	if (best == f->waiting_count || (f->has_end && f->waiting[best].level > f->end_level))
 		return false;
@@ -605,14 +606,15 @@ static bool take_way(struct code_follower *f)
 	return true;
 }
 
-static void begin(struct code_follower *f, uint64_t pc, enum code_when when)
+static void begin(struct code_follower *f, uint64_t pc, enum code_when when, bool is_callee)
 {
 	struct state *s = &f->run;
 
 	f->waiting_count = f->load_count = f->fresh_count = 0;
 	f->has_end = f->is_contradicted = f->is_sp_moved = false;
 	f->query++;
-	f->instructions = INSTRUCTIONS_MOST;
+	f->instructions = is_callee ? CALLEE_MOST : INSTRUCTIONS_MOST;
+	f->deep = is_callee ? 0 : DEEP;
 	*s = (struct state){ .pc = pc };
 	for (unsigned reg = 0; reg < X86_REGISTERS; reg++)
 		s->regs[reg] = (struct value){ reg & UNKNOWN, 0 };
@@ -631,7 +633,7 @@ static bool pops_nothing(struct code_follower *f, uint64_t target, unsigned dept
 
 static struct code_rule follow(struct code_follower *f, uint64_t pc, enum code_when when, unsigned depth)
 {
-	begin(f, pc, when);
+	begin(f, pc, when, depth > 0);
 	while (!f->is_contradicted && !(f->has_end && is_framed(&f->rule)) && take_way(f))
 		while (step(f, &f->run))
 			;
