@@ -305,7 +305,7 @@ static bool tell(void *context, const struct unwind_input *input, enum frame_kin
 	               code_caller(w->code, &function, pc - start, kind == FRAME_RETURN, registers, copied_word, (void *)input, caller, is_exact) &&
 	               call_before(w, input, caller->value[LIBUNWIND_PC], pc) != CALLS_NOT;
 	size_t frame = w->out->count - 1;
-	bool is_wanted = is_told ? frame >= w->run_from && frame <= w->differs : frame == 0 || (frame >= w->run_from && frame < w->run_to);
+	bool is_wanted = is_told ? frame >= w->run_from && frame <= w->differs : frame == 0 || (w->run_from != SIZE_MAX && frame < w->run_to);
 	bool is_run = is_wanted && run_on(w, kind, registers, &on);
 
 	w->has_last = is_run;
@@ -332,14 +332,17 @@ void witness_stack(struct witness *w, const struct unwind_input *input, const st
                    struct unwind_stack *out)
 {
 	enum { FRAMES_BEFORE = 2, FRAMES_AFTER = 6 };
-	size_t same = 0;
+	size_t same = 0, alike = 0; // frames, from the leaf and from the root on
 
 	while (same < ours->count && same < theirs->count && ours->frames[same].addr == theirs->frames[same].addr)
 		same++;
 	w->input = input;
 	w->out = out;
 	w->run_from = same == ours->count && same == theirs->count ? SIZE_MAX : same > FRAMES_BEFORE ? same - FRAMES_BEFORE : 0;
-	w->run_to = same + FRAMES_AFTER;
+	while (alike < ours->count - same && alike < theirs->count - same &&
+	       ours->frames[ours->count - 1 - alike].addr == theirs->frames[theirs->count - 1 - alike].addr)
+		alike++;
+	w->run_to = ours->count - alike + FRAMES_AFTER;
 	w->differs = same;
 	w->has_last = false;
 	libunwind_stack_guided(w->libunwind, input, tell, w, out);

@@ -15,8 +15,8 @@ struct witness;
 // STATUS_HOST: libunwind or libcapstone is not there.
 bool witness_new(struct witness **out, struct err *err);
 void witness_free(struct witness *witness); // NULL is allowed
-// As libunwind_stack. Frames that instructions told have via VIA_NONE. The input is one of those that `struct load_compare` hands on. Code is run on
-// around where the two stacks differ, and in the leaf.
+// As libunwind_stack. Frames that instructions told have via VIA_NONE. The input is one of those that `struct load_compare` hands on. Code is run on,
+// up to where the two stacks are the same again, and in the leaf.
 void witness_stack(struct witness *witness, const struct unwind_input *input, const struct unwind_stack *ours, const struct unwind_stack *theirs,
                    struct unwind_stack *out);
 
