@@ -15,6 +15,7 @@
 
 #include "elf/vdso.h"
 #include "proc/procfs.h"
+#include "record/family.h"
 #include "record/jit_pages.h"
 #include "record/privilege.h"
 #include "record/session_private.h"
@@ -125,6 +126,8 @@ bool session_open(struct session **out, const struct session_config *config, str
 	// The command is started first, while there is one thread only; signals are blocked before, so that none is missed (the child resets its mask).
 	if (!catch_signals(session, err) || !open_target(session, err))
 		return false;
+	// What is born from here on has inherited the events by the time that they are switched on.
+	target_begin(&session->target);
 	if (!start_drain(session, err) || !session_open_events(session, err))
 		return false;
 	if (!session->target.is_command && !session_add_late_threads(session, NULL, false, err))
@@ -166,6 +169,11 @@ static void synthesize_some(struct session *session, const struct buf *trailer, 
 		for (size_t i = 0; i < pids.ids.count; i++)
 			if (target->kind == TARGET_SYSTEM || is_in_cgroup(target, pids.ids.data[i]))
 				procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
+	} else if (target->events.inherit && target->kind == TARGET_PIDS) {
+		// No FORK record tells of those that were born before the side-band was switched on. (A tick is 10 ms: one born in this very one counts.)
+		family_pids(target->roots.data, target->roots.count, session->spaces, target->since_ticks - 1, &pids);
+		for (size_t i = 0; i < pids.ids.count; i++)
+			procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
 	} else {
 		for (size_t i = 0; i < target->roots.count; i++) {
 			procfs_synthesize(target->roots.data[i], true, trailer->data, trailer->size, records);
@@ -396,7 +404,6 @@ static bool begin(struct session *session, struct err *err)
 	const struct session_config *config = session->config;
 	struct target *target = &session->target;
 	bool on_exec = target->events.scope == SCOPE_TASK && target->events.enable_on_exec;
-	target_begin(target);
 	session->drain.since_ticks = target->since_ticks;
 	if (!on_exec)
 		enable_sideband(session);

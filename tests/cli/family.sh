@@ -106,6 +106,36 @@ followed "reading stacks beyond the copy"
 deepness=0 seconds=1 wanted='on one sample every'
 followed "a coarser period" -F 20000 --max-cpu 0.1
 
+# Born while the recorder begins: they have inherited its events, and no record tells of them.
+cat >"$work/forks.c" <<'C'
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long sink;
+int main(void)
+{
+	for (int i = 0; i < 12; i++) {
+		if (fork() == 0) {
+			while (clock() < CLOCKS_PER_SEC / 5)
+				sink++;
+			_exit(0);
+		}
+		usleep(10000);
+	}
+	while (wait(NULL) > 0)
+		;
+}
+C
+gcc -O1 -o "$work/forks" "$work/forks.c"
+: >"$work/commands"
+for _ in 1 2 3; do
+	"$work/forks" & target=$!
+	"$perfsample" record -q -F 2000 -o "$work/forks.data" -p "$target" 2>>"$work/err"
+	wait "$target"
+	"$perfsample" script -i "$work/forks.data" -F comm,ip,dso 2>/dev/null | awk 'NF == 1 && !/^\t/ { print $1 } /\(\[unknown\]\)/' >>"$work/commands"
+done
+is "$(sort -u "$work/commands")" "forks" "children born while the recorder begins have their name and mappings"
+
 # Threads named one by one are what perf's -t means by them.
 seconds=0.2
 begin -t
