@@ -214,6 +214,12 @@ static bool jump(struct run *run, struct machine *m, const struct instruction *i
 	}
 	bool is_found = to.kind == VALUE_NUMBER && run->scene->code(run->scene->context, to.bits, &code);
 	bool is_to_function = is_found && code.is_function && code.addr == to.bits;
+	// What throws jumps into the middle of the function that handles: that is the caller by then. (So does longjmp.)
+	if (is_found && !is_to_function && code.is_function && run->code.is_c && insn->operands[0].kind != OPERAND_CONSTANT) {
+		forget_code(run);
+		run->has_untold = true;
+		return false;
+	}
 	if (is_found && !is_to_function) {
 		m->pc = to.bits;
 		run->has_code = false;

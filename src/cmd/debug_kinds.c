@@ -9,7 +9,7 @@ const char *kind_text(enum kind kind)
 	static const char *const texts[KIND_COUNT] = {
 		"identical", "same frames, another end", "libunwind is wrong by the functions' instructions",
 		"libunwind stops at a register that was popped, ours is right by the instructions",
-		"a throw goes on where it is handled, libunwind has the frames in between too",
+		"a throw goes on where it is handled, libunwind among frames that are being left",
 		"likely libunwind leaves out a caller that called code without CFI", "likely libunwind is wrong: what it finds is behind no call",
 		"ours goes on", "libunwind goes on", "frames differ", "ours is wrong by the functions' instructions", "both are wrong by the functions' instructions",
 	};
@@ -83,19 +83,23 @@ static bool is_left_out(struct witness *witness, const struct unwind_input *inpu
 	       copied_word(input, arch, arch->perf_fp, 1, &paired) && paired == ours->frames[at].addr;
 }
 
-// Ours goes on where an exception is handled (by what is about to be installed), and libunwind comes there, too.
-static bool is_landing(const struct unwind_stack *ours, const struct unwind_stack *theirs, size_t same)
+// Ours goes on where an exception is handled (by what is about to be installed), and libunwind comes there, too; or it goes astray among frames that are
+// being left, and each caller of ours, up to a root, made a call that can have led to the frame below it.
+static bool is_landing(struct witness *witness, const struct unwind_input *input, const struct unwind_stack *ours, const struct unwind_stack *theirs, size_t same)
 {
 	// That frame's address may have been put in the return address's place already: then both have it, and libunwind goes on in the frames in between.
-	size_t first = same > 0 && ours->frames[same - 1].via == VIA_LANDING ? same - 1 : same, rest = ours->count - first;
-
-	if (first >= ours->count || ours->frames[first].via != VIA_LANDING || theirs->count < first + rest)
+	size_t first = same;
+	while (first > 0 && first <= ours->count && (first == ours->count || ours->frames[first].via != VIA_LANDING))
+		first--;
+	size_t rest = ours->count - first, alike = 1, called = 1;
+	if (rest < 2 || ours->frames[first].via != VIA_LANDING)
 		return false;
 	// The handler begins elsewhere in its function than where it had called.
-	for (size_t i = 1; i < rest; i++)
-		if (ours->frames[first + i].addr != theirs->frames[theirs->count - rest + i].addr)
-			return false;
-	return true;
+	while (alike < rest && theirs->count >= first + rest && ours->frames[first + alike].addr == theirs->frames[theirs->count - rest + alike].addr)
+		alike++;
+	while (called < rest && is_possible_call(call_before(witness, input, ours->frames[first + called].addr, ours->frames[first + called - 1].addr)))
+		called++;
+	return alike == rest || (called == rest && unwind_end_is_root(ours->end));
 }
 
 enum kind kind_of(struct witness *witness, const struct unwind_input *input, const struct unwind_stack *ours, const struct unwind_stack *theirs,
@@ -117,7 +121,7 @@ enum kind kind_of(struct witness *witness, const struct unwind_input *input, con
 		return KIND_PEER_WRONG;
 	if (is_whole && same == theirs->count && theirs->end == UNWIND_BAD_READ && same > 1 && third->frames[1].via == VIA_NONE)
 		return KIND_PEER_STOPS;
-	if (is_landing(ours, theirs, same))
+	if (is_landing(witness, input, ours, theirs, same))
 		return KIND_LANDING;
 	if (same == theirs->count)
 		return KIND_OURS_LONGER;

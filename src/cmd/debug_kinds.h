@@ -15,7 +15,7 @@ enum kind {
 	KIND_OTHER_END,    // the same frames
 	KIND_PEER_WRONG,   // by the instructions: libunwind's frame is not the caller, ours is, and all further ones are right
 	KIND_PEER_STOPS,   // by the instructions: it wants a register from below sp, which was popped already and is in no copy; ours goes on rightly
-	KIND_LANDING,      // a throw is about to go on: ours has the frame that handles, libunwind those to be left before it as well
+	KIND_LANDING,      // a throw is about to go on: ours has the frame that handles, libunwind those to be left before it as well, or it goes astray among them
 	KIND_LEFT_OUT,     // likely: libunwind leaves a caller out, which stands behind a call that can have led here
 	KIND_NO_CALL,      // likely: what libunwind finds stands behind no call; nothing tells whether ours is right
 	KIND_OURS_LONGER,

@@ -255,6 +255,32 @@ static void check_landing(void)
 	   "but not where the rest differs, or nothing told of it");
 }
 
+// It goes astray among those to be left.
+static void check_landing_alone(struct fixture *f)
+{
+	const uint64_t start = label(f, "start_return"), handler = label(f, "framed_here"), words[2] = { 0 }, regs[3] = { SP, SP, handler };
+	struct frame own[3] = { { 10, FRAME_LEAF, VIA_NONE }, { handler, FRAME_RETURN, VIA_LANDING }, { start, FRAME_RETURN, VIA_CFI } };
+	struct frame peers[3] = { { 10, FRAME_LEAF, VIA_NONE }, { 20, FRAME_RETURN, VIA_CFI } };
+	const struct unwind_input input = {
+		.machine = EM_X86_64, .regs = regs, .regs_mask = 1 << 6 | 1 << 7 | 1 << 8, .stack = (const uint8_t *)words, .stack_size = sizeof(words), .map = map_code, .map_context = f,
+	};
+	struct unwind_stack ours = { .frames = own, .count = 3, .end = UNWIND_ROOT }, theirs = { .frames = peers, .count = 2 };
+	size_t at;
+
+	ok(kind_of(NULL, &input, &ours, &theirs, NULL, &at) == KIND_LANDING && at == 1, "a throw goes on where it is handled, by the calls from there on");
+	peers[1] = own[1];
+	ok(kind_of(NULL, &input, &ours, &theirs, NULL, &at) == KIND_LANDING && at == 2, "and libunwind is led astray behind the handler only");
+	peers[1] = (struct frame){ 20, FRAME_RETURN, VIA_CFI };
+	ours.end = UNWIND_TRUNCATED;
+	ok(kind_of(NULL, &input, &ours, &theirs, NULL, &at) != KIND_LANDING, "not where ours does not come to a root");
+	ours.end = UNWIND_ROOT;
+	own[2].addr = start + 1;
+	ok(kind_of(NULL, &input, &ours, &theirs, NULL, &at) != KIND_LANDING, "nor where a caller of ours made no call");
+	ours.count = 2;
+	theirs.count = 3;
+	ok(kind_of(NULL, &input, &ours, &theirs, NULL, &at) != KIND_LANDING, "nor where ours has nothing behind the handler");
+}
+
 static void check_kinds(struct fixture *f)
 {
 	static const struct { const char *what, *leaf, *ours, *theirs; enum kind kind; } checks[] = {
@@ -312,6 +338,7 @@ int main(void)
 		f.module.image = f.file;
 		ok(elf_symbols_open(&f.module, &f.symbols), "its functions");
 		check_places(code, &f);
+		check_landing_alone(&f);
 		check_kinds(&f);
 		elf_symbols_release(f.symbols);
 	}

@@ -382,6 +382,63 @@ static void check(struct program *p, const char *name, bool is_c, bool has_names
 	image_release(p->file);
 }
 
+// ---------------------------------------------------------------- jumps from function to function
+enum { THROWS = 0x1000, HANDLES = 0x2000, JUMP_SP = 0x8000, JUMP_RA = 0x3000, RCX = 2 };
+static const uint8_t throws[] = { 0xff, 0xe1 }; // jmp *%rcx
+static const uint8_t handles[] = { 0x90, 0x90, 0x90, 0x90, 0xc3 };
+
+static bool code_of_two(void *is_c, uint64_t addr, struct forward_code *out)
+{
+	if (addr - THROWS < sizeof(throws))
+		*out = (struct forward_code){ .key = 1, .addr = THROWS, .bytes = throws, .size = sizeof(throws) };
+	else if (addr - HANDLES < sizeof(handles))
+		*out = (struct forward_code){ .key = 2, .addr = HANDLES, .bytes = handles, .size = sizeof(handles) };
+	else
+		return false;
+	out->is_c = *(bool *)is_c;
+	out->is_function = out->is_steady = true;
+	return true;
+}
+
+static bool jump_word(void *context, uint64_t addr, uint64_t *out)
+{
+	(void)context;
+	*out = JUMP_RA;
+	return addr == JUMP_SP;
+}
+
+static bool is_any_caller(void *context, uint64_t ra, uint64_t pc, bool is_strict)
+{
+	(void)context, (void)pc, (void)is_strict;
+	return ra == JUMP_RA;
+}
+
+static bool leaves_always(void *context, uint64_t addr, bool is_to_function)
+{
+	(void)context, (void)addr, (void)is_to_function;
+	return true;
+}
+
+static bool tells_of_jump(struct forward *forward, bool is_c, uint64_t to)
+{
+	const struct forward_scene scene = { .code = code_of_two, .word = jump_word, .is_caller = is_any_caller, .may_leave = leaves_always, .context = &is_c,
+	                                     .stack_start = JUMP_SP, .stack_end = JUMP_SP + 8 };
+	struct forward_start start = { .registers.known = 1u << RSP | 1u << RCX | 1u << LIBUNWIND_PC };
+	struct libunwind_registers caller = { 0 };
+
+	start.registers.value[RSP] = JUMP_SP;
+	start.registers.value[RCX] = to;
+	start.registers.value[LIBUNWIND_PC] = THROWS;
+	return forward_caller(forward, &scene, &start, &caller) && caller.value[LIBUNWIND_PC] == JUMP_RA;
+}
+
+static void check_jumps(struct forward *forward)
+{
+	ok(tells_of_jump(forward, true, HANDLES), "a jump to a function's beginning: it returns to the caller");
+	ok(!tells_of_jump(forward, true, HANDLES + 2), "C's code that jumps into the middle of a function has thrown: that one is the caller, and nothing is told");
+	ok(tells_of_jump(forward, false, HANDLES + 2), "other code may go on there");
+}
+
 int main(void)
 {
 	struct err err = { 0 };
@@ -407,6 +464,8 @@ int main(void)
 		check(p, "framed", true, true, 80, "compiled code with frame pointers");
 		check(p, "framed", true, false, 30, "the same code without functions");
 	}
+	if (p->forward != NULL)
+		check_jumps(p->forward);
 	forward_free(p->forward);
 	code_free(p->code);
 	free(p);
