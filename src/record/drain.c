@@ -32,6 +32,7 @@ void drain_init(struct drain *drain)
 	drain->frames = mem_alloc(STACK_JOBS * UNWIND_MAX_FRAMES * sizeof(*drain->frames)); // a page is touched when a stack is as deep
 	drain->merge.settle = settle;
 	aside_init(&drain->aside, ASIDE_BYTES);
+	drain->code_waits = CODE_WAITS_MOST;
 	sampled_init(&drain->sampled);
 	drain->now_ns = drain->reap_ns = clock_ns();
 	drain->tick_ns = drain->now_ns + TICK_NS;
@@ -418,7 +419,7 @@ void drain_pass(struct drain *drain, bool last)
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
 	drain->found_births = false;
-	drain->code_waits = 0;
+	drain->code_waits = drain->code_waits + CODE_WAITS_A_PASS < CODE_WAITS_MOST ? drain->code_waits + CODE_WAITS_A_PASS : CODE_WAITS_MOST;
 	merge_pass(&drain->merge, drain->set->rings.data, drain->set->rings.count, last ? UINT64_MAX : drain->now_ns - DRAIN_SLACK_NS, time_of, take, drain);
 	uint64_t horizon = drain->merge.reached_ns; // readers that lag behind kept back the rest
 	tails_done(drain->tails);

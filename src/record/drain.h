@@ -97,7 +97,7 @@ struct drain {
 	size_t job_count;
 	struct frame *frames;      // UNWIND_MAX_FRAMES for each of them
 	struct jit_ranges jit_ranges[JIT_RANGE_MAPS]; // by generation
-	unsigned code_waits;       // samples of this pass that wait for the bytes of JIT code
+	unsigned code_waits;       // so many more samples may wait for the bytes of JIT code
 	uint64_t images_version;
 	uint64_t now_ns, tick_ns, reap_ns;
 	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
@@ -113,7 +113,7 @@ struct drain {
 	uint64_t jit_ns;           // when a JIT compiler's code was last seen being mapped whose unwind information may be had; 0: never
 };
 
-enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20 };
+enum { DRAIN_SLACK_NS = 2 * 1000 * 1000, ASIDE_BYTES = 16 << 20, CODE_WAITS_A_PASS = 64, CODE_WAITS_MOST = 1024 };
 
 void drain_init(struct drain *drain);     // after the members above are set
 void drain_reset_events(struct drain *drain); // the set was (re)opened: layouts, ids; no thread is in doubt

@@ -6,7 +6,7 @@
 #include "record/jit_pages.h"
 #include "record/sample.h"
 
-static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000, CODE_MAX_NS = 50 * 1000 * 1000;
+static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000, CODE_MAX_NS = 250 * 1000 * 1000;
 
 struct lookup {
 	struct drain *drain;
@@ -280,13 +280,12 @@ static void set_aside(struct drain *drain, const struct stack_job *job)
 	}
 }
 
-// A guess may be better in a moment. To wait costs 15 us, so not all do that are met in a pass; samples that wait for their images have more need of the room, and what
-// was read beyond a copy does not stay.
+// A guess may be better in a moment. To wait costs 15 us, so not all do for long; but where new code begins to run, or a pass comes late on a busy host, a pass may be full
+// of such samples. Samples that wait for their images have more need of the room, and what was read beyond a copy does not stay.
 static bool waits_for_code(struct drain *drain, const struct stack_job *job, const struct lookup *lookup)
 {
-	enum { WAITS_A_PASS = 64 };
-	bool waits = lookup->lacks_code && job->stack.splice == SPLICE_NONE && drain->code_waits < WAITS_A_PASS && drain->aside.used < drain->aside.capacity / 4;
-	drain->code_waits += waits;
+	bool waits = lookup->lacks_code && job->stack.splice == SPLICE_NONE && drain->code_waits > 0 && drain->aside.used < drain->aside.capacity / 4;
+	drain->code_waits -= waits;
 	return waits;
 }
 

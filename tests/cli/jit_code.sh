@@ -153,8 +153,16 @@ int main(void)
 }
 C
 "$CC" -O1 -w -fno-omit-frame-pointer -o stale stale.c
-for how in live post; do
-	"$perfsample" record -q -F 999 --unwind $how -o stale.data -- ./stale 2>>err
+for how in live post late; do # late: a recorder that stands still meets hundreds of samples of new code at once
+	"$perfsample" record -q -F 999 --unwind ${how/late/live} -o stale.data -- ./stale 2>>err &
+	for round in 1 2 3; do
+		[ $how = late ] || break
+		sleep 0.2
+		kill -STOP $!
+		sleep 0.2
+		kill -CONT $!
+	done
+	wait $!
 	"$perfsample" fold -i stale.data >folded 2>>err
 	all=$(awk '/;main;/ { n += $NF } END { print n + 0 }' folded) bad=$(awk '/;main;.*stale_call/ { n += $NF } END { print n + 0 }' folded)
 	ok "$([ "$all" -gt 500 ] && [ $((bad * 100)) -le $((all * 2)) ]; echo $?)" "$how: what a call long past left is no caller ($bad of $all stacks)"
