@@ -109,14 +109,22 @@ bool disassemble(struct disassembler *d, const uint8_t **code, size_t *size, uin
 	return true;
 }
 
-bool disassembler_decodes(struct disassembler *d, struct err *err)
+bool disassembler_open_decoding(struct disassembler **out, uint16_t machine, struct err *err)
 {
+	struct disassembler *d;
+
+	if (!disassembler_open(out, machine, err))
+		return false;
+	d = *out;
 	// The room for the detail comes with the instruction.
 	d->free(d->insn, 1);
 	d->insn = NULL;
-	bool good = d->option(d->handle, CS_OPT_DETAIL, CS_OPT_ON) == CS_ERR_OK && d->option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_INTEL) == CS_ERR_OK &&
-	            (d->insn = d->alloc(d->handle)) != NULL;
-	return good || err_set(err, STATUS_HOST, "this libcapstone does not tell what instructions do");
+	if (d->option(d->handle, CS_OPT_DETAIL, CS_OPT_ON) == CS_ERR_OK && d->option(d->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_INTEL) == CS_ERR_OK &&
+	    (d->insn = d->alloc(d->handle)) != NULL)
+		return true;
+	disassembler_close(d);
+	*out = NULL;
+	return err_set(err, STATUS_HOST, "this libcapstone does not tell what instructions do");
 }
 
 const struct cs_insn *disassemble_decoded(struct disassembler *d, const uint8_t **code, size_t *size, uint64_t addr)

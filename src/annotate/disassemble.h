@@ -23,9 +23,9 @@ void disassembler_close(struct disassembler *disassembler); // NULL is allowed
 // The instruction at *code, which stands at `addr`; *code and *size are moved behind it. false: no byte is left.
 bool disassemble(struct disassembler *disassembler, const uint8_t **code, size_t *size, uint64_t addr, struct disassembled *out);
 
-// For who wants to know what instructions do, not to show them: from now on by disassemble_decoded. STATUS_HOST: this libcapstone cannot tell.
+// For who wants to know what instructions do, not to show them: by disassemble_decoded. STATUS_HOST: also where this libcapstone cannot tell.
 struct cs_insn; // <capstone/capstone.h>: with its detail, operands in Intel's order
-bool disassembler_decodes(struct disassembler *disassembler, struct err *err);
+bool disassembler_open_decoding(struct disassembler **out, uint16_t machine, struct err *err);
 // The instruction at *code, both moved behind it. NULL: it is none. Valid until the next call.
 const struct cs_insn *disassemble_decoded(struct disassembler *disassembler, const uint8_t **code, size_t *size, uint64_t addr);
 

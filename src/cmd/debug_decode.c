@@ -183,12 +183,8 @@ bool decoder_new(struct decoder **out, struct err *err)
 	struct disassembler *disassembler;
 
 	*out = NULL;
-	if (!disassembler_open(&disassembler, EM_X86_64, err))
+	if (!disassembler_open_decoding(&disassembler, EM_X86_64, err))
 		return false;
-	if (!disassembler_decodes(disassembler, err)) {
-		disassembler_close(disassembler);
-		return false;
-	}
 	*out = NEW(struct decoder);
 	(*out)->disassembler = disassembler;
 	return true;

@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 	struct disassembler *disassembler;
 	struct err err = { 0 };
 
-	if (!disassembler_open(&disassembler, EM_X86_64, &err) || !disassembler_decodes(disassembler, &err)) {
+	if (!disassembler_open_decoding(&disassembler, EM_X86_64, &err)) {
 		skip(err.text, "our decoder beside libcapstone's");
 		return tap_done();
 	}
