@@ -111,11 +111,10 @@ bool disassemble(struct disassembler *d, const uint8_t **code, size_t *size, uin
 
 bool disassembler_open_decoding(struct disassembler **out, uint16_t machine, struct err *err)
 {
-	struct disassembler *d;
+	struct disassembler *d = disassembler_open(out, machine, err) ? *out : NULL;
 
-	if (!disassembler_open(out, machine, err))
+	if (d == NULL)
 		return false;
-	d = *out;
 	// The room for the detail comes with the instruction.
 	d->free(d->insn, 1);
 	d->insn = NULL;
