@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static void prepare_drain(struct session *session)
 static bool open_target(struct session *session, struct err *err)
 {
 	const struct session_config *config = session->config;
-	session->goes_first = getpriority(PRIO_PROCESS, 0) == 0;
+	session->goes_first = sched_getscheduler(0) == SCHED_OTHER && getpriority(PRIO_PROCESS, 0) == 0; // nobody has given it another priority
 	if (session->goes_first) {
 		(void)privilege_niceness(NICENESS_RECORDING);
 		privilege_reset_on_fork(true);

@@ -280,6 +280,9 @@ if nice -n -20 true 2>/dev/null && [ "$(nice -n -20 nice 2>/dev/null)" = -20 ]; 
 		kill -INT $!
 		wait $!
 	done
+	# SCHED_BATCH, as the 39th word behind the name has it
+	(cd "$work" && chrt -b 0 "$perfsample" record -q -o nice.data -- sh -c 'sed "s/.*) //" /proc/self/stat | cut -d" " -f 39') >"$work/out" 2>"$work/err"
+	is "$(cat "$work/out")" 3 "a scheduling policy that somebody chose is the command's, too"
 else
 	skip "niceness below 0 is not allowed" "a recorder goes before others"
 fi

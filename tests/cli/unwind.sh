@@ -419,6 +419,7 @@ C
 	fi
 	# Phases that are over before the next pass: by glances at the rings, as stacks of more than half a copy announce them.
 	cat >"$work/phases.c" <<'C'
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 static volatile char sink;
@@ -436,20 +437,22 @@ __attribute__((noinline)) static void down(int kib, double ms)
 	if (kib == 0) turn(ms); else down(kib - 1, ms);
 	sink = room[kib];
 }
-int main(void)
+int main(int argc, char **argv) // ROUNDS, and of a round milliseconds of small, of large and of deep stacks
 {
-	for (int i = 0; i < 6; i++) { // one stack in fourteen is large, one in eighteen deep
+	for (int i = 0; argc > 4 && i < atoi(argv[1]); i++) {
 		for (int k = 0; k < 5; k++) {
-			down(0, 200);
-			down(40, 3);
+			down(0, atof(argv[2]));
+			down(40, atof(argv[3]));
 		}
-		down(120, 60);
+		down(120, atof(argv[4]));
 	}
 	return 0;
 }
 C
 	gcc -O1 -fno-optimize-sibling-calls -o "$work/phases" "$work/phases.c"
-	rec --max-cpu 100 -F 997 ./phases
+	rec --max-cpu 100 -F 997 ./phases 12 40 4 100
+	holds 'e["stacks"]["joined"] > 500 and e["stacks"]["joined"] > 2 * e["stacks"]["truncated"]' "phases of deep stacks are read on across the gaps between"
+	rec --max-cpu 100 -F 997 ./phases 6 200 3 60 # one stack in seventy is large, one in eighteen deep
 	holds 'e["stacks"]["joined"] > 100 and 2 * e["stacks"]["joined"] > e["stacks"]["truncated"]' "phases shorter than from pass to pass are noticed while they last"
 	rec --max-cpu 100 -F 2000 --no-join ./changing 0.5 100000
 	holds 'ends["splices"] == {"exact": 0, "checked": 0} and e["stacks"]["truncated"] > 0.7 * taken' "--no-join: truncated"
