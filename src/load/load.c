@@ -64,6 +64,7 @@ static struct profile_event event_row(struct loader *loader, const struct reader
 	row.excludes_user = attr->exclude_user;
 	row.excludes_kernel = attr->exclude_kernel;
 	row.excludes_idle = attr->exclude_idle;
+	row.lost_counts_reads = attr->inherit_stat; // PERF_FORMAT_LOST and LOST records count whatever the event had to write
 	row.samples_of = PROFILE_NONE;
 	return row;
 }

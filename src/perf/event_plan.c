@@ -239,8 +239,6 @@ static void add_event(struct planner *p, size_t index, const struct event_pmu *p
 	set_scope(&event.attr, p->target, p->options);
 	set_sampling(p->set, &event, spec, p->options);
 	event.attr.read_format = read_format(&p->features);
-	// A READ record at the exit of each inherited task tells what its silent part was.
-	event.attr.inherit_stat = event.attr.inherit && event.samples && spec->group < 0;
 	vec_push(&p->set->events, event);
 }
 
@@ -422,10 +420,6 @@ bool event_plan_retreat(struct event_set *set, struct event_opened *event, const
 	}
 	if (error == EINVAL && attr->exclude_guest && attr->type != PERF_TYPE_SOFTWARE) {
 		attr->exclude_guest = 0; // PMUs that count whatever runs (PERF_PMU_CAP_NO_EXCLUDE: msr, uncore) take no exclude bit at all
-		return true;
-	}
-	if (error == EINVAL && attr->inherit_stat) {
-		attr->inherit_stat = 0;
 		return true;
 	}
 	return false;

@@ -71,6 +71,7 @@ struct profile_event {
 	uint32_t samples_of;
 	bool counts_cpus;           // whole CPUs, of which only the target's samples were kept: its running time is not the target's
 	bool is_accounted;          // READ records of ours: lost, expected and silent can be told
+	bool lost_counts_reads;     // attr.inherit_stat: `lost` has the kernel's READ records of tasks that ended among it, if they found no room
 	uint64_t time_running_ns, time_enabled_ns, value, lost;
 	uint64_t dropped, shortened, sideband_lost, idle, others, recorder_cpu_ns;
 	uint64_t idle_unsampled;    // ticks of idle CPUs that never came as samples (our recordings of whole CPUs): idle, not silent

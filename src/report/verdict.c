@@ -79,6 +79,21 @@ static bool ran_below_one_period(const struct report_event *e)
 		source->time_running_ns > 0 && source->time_running_ns < source->period;
 }
 
+// Recordings of events with attr.inherit_stat (perfsample 0.1.0 per task, perf record -s).
+static void judge_reads(struct build *b)
+{
+	const struct report_event *e = b->event;
+	if (!e->source->lost_counts_reads || !(e->lost > 0))
+		return;
+	double most = e->expected - (e->taken + e->idle + e->others + e->dropped);
+	if (e->can_expect && most < e->lost)
+		ADD(b, CAVEAT_OTHER, e->lost, VERDICT_SOUND, "lost counts records that the kernel writes when a task ends, too (attr.inherit_stat): at most %.0f of the %.0f were samples",
+		    fmax(most, 0), e->lost);
+	else
+		ADD(b, CAVEAT_OTHER, e->lost, VERDICT_SOUND, "lost counts records that the kernel writes when a task ends, too (attr.inherit_stat): how many of the %.0f were samples is not known",
+		    e->lost);
+}
+
 static void judge_loss(struct build *b)
 {
 	const struct report_event *e = b->event;
@@ -87,6 +102,7 @@ static void judge_loss(struct build *b)
 		ADD(b, CAVEAT_LOST, lost, VERDICT_NO_RANKING, "no ranking: loss %s", percent(b, lost));
 	else if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
 		ADD(b, CAVEAT_LOST, lost, lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND, "lost %.0f samples (%s)", e->lost, percent(b, lost));
+	judge_reads(b);
 	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
 		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > e->begun ? "%.0f samples were due and never came (%s)"
 		    : e->silent > 0 ? "%.0f samples never came (%s): their periods were begun and not over at the end, at most one for each CPU" : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));

@@ -81,9 +81,9 @@ static void test_inherit(void)
 	is_u64(n.exits, 5, "5 exits");
 	is_u64(n.maps, 4, "the mapping that each child made");
 	ok(n.samples > n.of_pid && n.samples > 200, "children are sampled (%llu)", (unsigned long long)n.samples);
-	ok(n.reads >= 5, "READ records of the children (%llu)", (unsigned long long)n.reads);
-	// Not of every one: the kernel may swap the contexts of parent and child, and the event that was opened sends none.
-	ok(n.read_value <= reading.value && n.read_value * 3 > reading.value, "that tell most of the whole count");
+	// The kernel writes those of inherited tasks from any CPU, beside whoever writes there: a ring's head may stand still for ever after.
+	is_u64(n.reads, 0, "no READ records of the children");
+	ok(reading.value > n.of_pid * o.period, "whose counts are in the event's all the same");
 	event_set_close(&set);
 }
 

@@ -345,13 +345,16 @@ static void not_accounted(void)
 	rec_trailer(&body, REC_PID, REC_PID, 7000, 1, REC_IDS[1]);
 	rec_end(&body, at);
 	rec_sample(&body, &(struct rec_sample){ 0, 0, 1, 8000, true, chain, 2, NULL, NULL, 0 });
-	write_file(scratch_path("lost"), rec_attr(false), &body);
+	struct perf_event_attr attr = rec_attr(false);
+	attr.inherit_stat = 1;
+	write_file(scratch_path("lost"), attr, &body);
 	struct load_options options = options_for(scratch_path("lost"));
 	struct err err = { 0 };
 	struct profile p;
 	ok(load_profile(&p, &options, &err) && p.samples.count == 2, "a recording without readings (%s)", err.text);
 	const struct profile_event *e = &p.events.data[0];
 	ok(!e->is_accounted && !e->can_expect && e->lost == 17 && e->idle == 1, "lost by its records; expected is not known");
+	ok(e->lost_counts_reads, "READ records of tasks that ended may be among them: attr.inherit_stat");
 	ok(p.losses.count == 1 && p.losses.data[0].from_ns == 3000 && p.losses.data[0].to_ns == 5000 && p.losses.data[0].cpu == 1, "the loss lies behind the record before");
 	ok(p.throttles.count == 1 && p.throttles.data[0].from_ns == 6000 && p.throttles.data[0].to_ns == 7000, "throttled from 6 to 7 µs");
 	ok(samples_at(&p.samples, 1).is_idle, "pid 0 is idle");

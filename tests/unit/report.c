@@ -97,6 +97,16 @@ static void test_sound(void)
 	profile_release(&p);
 }
 
+static bool caveat_like(const struct profile *p, const struct report_options *options, const char *part)
+{
+	struct report r = report_of(p, options);
+	bool found = false;
+	for (size_t i = 0; i < r.events.data[0].caveats.count; i++)
+		found |= strstr(r.events.data[0].caveats.data[i].text, part) != NULL;
+	report_release(&r);
+	return found;
+}
+
 static void test_loss(void)
 {
 	struct profile p;
@@ -134,6 +144,20 @@ static void test_loss(void)
 	e = &r.events.data[0];
 	ok(e->lost == 0 && !e->can_expect && e->is_filtered && e->unfiltered == 9000, "after the gap nothing is lost; what was due there is not known");
 	report_release(&r);
+
+	// READ records of tasks that ended count as lost, too (attr.inherit_stat): more may be lost than was due.
+	options = report_defaults();
+	p.events.data[0].lost_counts_reads = true;
+	ok(caveat_like(&p, &options, "how many of the 500 were samples is not known"), "READ records among the lost: said");
+	p.events.data[0].expected -= 900;
+	ok(caveat_like(&p, &options, "at most 0 of the 500 were samples"), "and what is known of it");
+	p.events.data[0].expected += 500;
+	ok(caveat_like(&p, &options, "how many of the 500 were samples is not known"), "or is not");
+	syn_account(&p, 0, 0);
+	ok(!caveat_like(&p, &options, "inherit_stat"), "where nothing was lost, nothing");
+	p.events.data[0].lost_counts_reads = false;
+	syn_account(&p, 500, 0);
+	ok(!caveat_like(&p, &options, "inherit_stat"), "nor where the event has no such records");
 
 	options = report_defaults();
 	syn_account(&p, 1200, 0);
