@@ -111,12 +111,17 @@ static void close_second_streams(struct drain *drain)
 		bool goes = state != NULL && *state == 2;
 		for (size_t r = 0; goes && r < drain->set->rings.count; r++)
 			goes = drain->set->rings.data[r].fd != fd->fd;
-		if (goes)
-			close(fd->fd);
-		else
+		if (!goes) {
 			drain->set->fds.data[kept++] = *fd;
+			continue;
+		}
+		tails_closing(drain->tails, fd->fd);
+		close(fd->fd);
 	}
+	bool some_went = kept < drain->set->fds.count;
 	drain->set->fds.count = kept;
+	if (some_went)
+		tails_look(drain->tails);
 }
 
 // ---------------------------------------------------------------- records

@@ -31,6 +31,8 @@ struct reader {
 	bool is_running;
 	int epoll_fd;                // while it runs
 	int look_fd;                 // an eventfd: there may be something to see
+	int waits_fd;                // the drain thread's: what of the event set wakes it; -1: nothing does
+	_Atomic bool hung_up;        // the task of waits_fd has ended
 	struct tail_queue queue;
 	_Atomic uint64_t reads, exact, checked, refused, failed, no_room, bytes;
 	_Atomic int error;
@@ -143,14 +145,12 @@ static bool wait_on(int epoll_fd, int fd)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &(struct epoll_event){ .events = EPOLLIN | EPOLLET, .data.fd = fd }) == 0;
 }
 
-// The task that the ring's fd belongs to has ended; others may write there still.
-static bool wait_on_another(struct reader *reader, int ended_fd)
+// The task that the descriptor belongs to has ended; others may write to the ring still. Which ones is the drain thread's to say: the event set is its own.
+static void ask_for_another(struct reader *reader, int ended_fd)
 {
 	(void)epoll_ctl(reader->epoll_fd, EPOLL_CTL_DEL, ended_fd, NULL);
-	int fd = event_set_poll_fd(reader->tails->config.set, reader->ring.slot);
-	bool good = fd >= 0 && wait_on(reader->epoll_fd, fd);
-	read_ahead(reader); // what came before we waited
-	return good;
+	atomic_store_explicit(&reader->hung_up, true, memory_order_release);
+	(void)!write(reader->tails->config.wake_fd, &(uint64_t){ 1 }, 8);
 }
 
 // By epoll, each wake-up once: poll(2) would enter both in their lists of waiters and take them out again each time, a tenth of what a wake-up takes.
@@ -163,8 +163,8 @@ static void *reader_main(void *context)
 		if ((count < 0 && errno != EINTR) || (count > 0 && event.data.fd == reader->tails->stop_fd))
 			break;
 		read_ahead(reader);
-		if (count > 0 && (event.events & (EPOLLHUP | EPOLLERR)) != 0 && !wait_on_another(reader, event.data.fd))
-			break;
+		if (count > 0 && (event.events & (EPOLLHUP | EPOLLERR)) != 0)
+			ask_for_another(reader, event.data.fd);
 	}
 	__atomic_store_n(&reader->seen, UINT64_MAX, __ATOMIC_RELEASE);
 	return NULL;
@@ -175,7 +175,7 @@ static bool new_reader(struct tails *tails, size_t i, size_t capacity, struct er
 {
 	struct reader *reader = &tails->readers[i];
 	struct ring *ring = &tails->config.set->rings.data[i];
-	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .seen = ring->tail, .epoll_fd = -1, .look_fd = -1 };
+	*reader = (struct reader){ .tails = tails, .ring = *ring, .drained = ring, .seen = ring->tail, .epoll_fd = -1, .look_fd = -1, .waits_fd = -1 };
 	reader->ring.wrapped = mem_alloc(RECORD_BYTES_MAX);
 	reader->scanned = mem_alloc(RECORD_BYTES_MAX);
 	reader->window = mem_alloc(RECORD_BYTES_MAX);
@@ -203,6 +203,8 @@ static bool start_reader(struct reader *reader, struct err *err)
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	bool waits = reader->epoll_fd >= 0 && wait_on(reader->epoll_fd, reader->tails->stop_fd) &&
 	             wait_on(reader->epoll_fd, reader->look_fd) && wait_on(reader->epoll_fd, reader->drained->fd);
+	reader->waits_fd = reader->drained->fd;
+	atomic_store_explicit(&reader->hung_up, false, memory_order_relaxed);
 	int error = waits ? pthread_create(&reader->thread, &attr, reader_main, reader) : errno;
 	pthread_attr_destroy(&attr);
 	CPU_FREE(set);
@@ -317,10 +319,28 @@ void tails_done(struct tails *tails)
 		tail_queue_done(&tails->readers[i].queue);
 }
 
+static void wait_anew(struct reader *reader)
+{
+	reader->waits_fd = event_set_poll_fd(reader->tails->config.set, reader->ring.slot);
+	if (reader->waits_fd < 0)
+		return; // all tasks of the ring have ended: what is left there is looked at
+	(void)wait_on(reader->epoll_fd, reader->waits_fd);
+	(void)!write(reader->look_fd, &(uint64_t){ 1 }, 8); // what came before it waited
+}
+
+void tails_closing(struct tails *tails, int fd)
+{
+	for (size_t i = 0; tails != NULL && i < tails->count; i++)
+		if (tails->readers[i].is_running && tails->readers[i].waits_fd == fd)
+			atomic_store_explicit(&tails->readers[i].hung_up, true, memory_order_relaxed);
+}
+
 void tails_look(struct tails *tails)
 {
 	for (size_t i = 0; tails != NULL && i < tails->count; i++) {
 		struct reader *reader = &tails->readers[i];
+		if (reader->is_running && atomic_exchange_explicit(&reader->hung_up, false, memory_order_acquire))
+			wait_anew(reader);
 		if (reader->is_running && __atomic_load_n(&reader->seen, __ATOMIC_RELAXED) < __atomic_load_n(&reader->ring.page->data_head, __ATOMIC_RELAXED))
 			(void)!write(reader->look_fd, &(uint64_t){ 1 }, 8);
 	}

@@ -38,7 +38,10 @@ void tails_stop(struct tails *tails);
 bool tails_resume(struct tails *tails, struct err *err);
 void tails_free(struct tails *tails);
 
-// Drain thread, before it takes records: readers that lag behind are woken. Samples wake them, nothing else does: on a CPU where none is taken any more, the records of
+// The set is the drain thread's, and no reader looks into it: a descriptor that is to be closed is told of before; once it is out of the set, tails_look gives its
+// readers another one. NULL is allowed.
+void tails_closing(struct tails *tails, int fd);
+// Drain thread, before it takes records: readers whose descriptor's task has ended wait on another one from then on, and those that lag behind are woken. Samples wake them, nothing else does: on a CPU where none is taken any more, the records of
 // how its last programs began would wait, and what these do on other CPUs with them. NULL is allowed.
 void tails_look(struct tails *tails);
 // Drain thread. What stands behind the copy of a sample that came out of `ring`; samples of one ring are asked for in their order. NULL: none was read. Valid until
