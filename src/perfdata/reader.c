@@ -247,6 +247,9 @@ static enum take end_of_part(struct reader *reader, size_t left, struct err *err
 {
 	struct input *input = &reader->input;
 	size_t inflated = 0;
+	if (reader->push_left > 0)
+		reader->caveats.cut_off = true;
+	reader->push_left = 0;
 	if (reader->inflate != NULL && inflate_peek(reader->inflate, 1, &inflated, NULL) != NULL && inflated > 0)
 		reader->caveats.cut_off = true;
 	if (reader->may_have_tail && !reader->in_tail && left == 0 && input->offset < input->file_size) {
@@ -291,10 +294,39 @@ static void pass_over(struct reader *reader, uint32_t type)
 		reader->caveats.unknown_type = type;
 }
 
+// perf 6.16 to 6.18 (record__pushfn() in tools/perf/builtin-record.c) writes what one push of -z gave as several COMPRESSED2 records, and
+// then the size of all of them into the first: header.size, rounded up to 8, has its low 16 bits; data_size is right but for the header. Every
+// record but the last is as long as perf lets one be. The others' header.size is right, their data_size was never set, and no padding follows.
+// Of such a push the size of the record at hand; 0: the record is like others. *left: bytes of the push that follow it.
+static uint32_t pushed_size(struct reader *reader, const uint8_t *at, size_t available, const struct perf_event_header *header, uint64_t *left)
+{
+	enum { FRONT = sizeof(*header) + sizeof(uint64_t), WHOLE = RECORD_BYTES_MOST - 1 };
+	*left = 0;
+	if (header->type != RECORD_USER_COMPRESSED2)
+		return 0;
+	if (reader->push_left > 0) {
+		bool fits = header->size >= FRONT && header->size <= reader->push_left;
+		*left = fits ? reader->push_left - header->size : 0;
+		return fits ? header->size : 0;
+	}
+	if (available < FRONT)
+		return 0;
+	struct bytes in = bytes_of(at + sizeof(*header), sizeof(uint64_t));
+	in.swap = reader->swap;
+	uint64_t size = bytes_u64(&in);
+	if (size > UINT64_MAX - FRONT - 7 || size + FRONT <= header->size)
+		return 0;
+	size += FRONT;
+	if ((uint16_t)((size + 7) & ~7ull) != header->size)
+		return 0;
+	*left = size > WHOLE ? size - WHOLE : 0;
+	return size > WHOLE ? WHOLE : (uint32_t)size;
+}
+
 static enum take take_from_input(struct reader *reader, struct perf_event_header *header, uint8_t **body, struct err *err)
 {
 	size_t available;
-	uint8_t *at = input_peek(&reader->input, sizeof(*header), &available, err);
+	uint8_t *at = input_peek(&reader->input, sizeof(*header) + sizeof(uint64_t), &available, err);
 	if (at == NULL)
 		return TAKE_ERROR;
 	reader->offset = reader->input.offset;
@@ -302,6 +334,18 @@ static enum take take_from_input(struct reader *reader, struct perf_event_header
 		return end_of_part(reader, available, err);
 	uint32_t size = header_at(reader, at, header);
 	struct err why = { 0 };
+	uint64_t push_left;
+	uint32_t pushed = pushed_size(reader, at, available, header, &push_left);
+	if (reader->push_left > 0 && pushed == 0) {
+		err_set(&why, STATUS_INPUT, "type %u, size %u inside a push of compressed records, of which %" PRIu64 " bytes are left: expected type %d",
+		        header->type, size, reader->push_left, RECORD_USER_COMPRESSED2);
+		reader->push_left = 0;
+		return damaged(reader, &why, err);
+	}
+	reader->push_left = push_left;
+	reader->is_pushed = pushed > 0;
+	if (pushed > 0)
+		header->size = (uint16_t)(size = pushed);
 	if (size < sizeof(*header)) {
 		err_set(&why, STATUS_INPUT, "size %u below %zu", size, sizeof(*header));
 		return damaged(reader, &why, err);
@@ -367,6 +411,8 @@ static bool take_compressed(struct reader *reader, struct bytes body, bool secon
 		return err_set(err, STATUS_INPUT, "a compressed record inside another");
 	if (second) { // u64 size of the data, which is padded
 		uint64_t size = bytes_u64(&body);
+		if (reader->is_pushed)
+			size = bytes_left(&body);
 		if (size > bytes_left(&body))
 			return err_set(err, STATUS_INPUT, "compressed data of %" PRIu64 " bytes, %zu are left", size, bytes_left(&body));
 		body = bytes_sub(&body, (size_t)size);

@@ -24,6 +24,8 @@ struct reader {
 	bool announces, announced; // reader_announce_changes; the record at hand was announced
 	VEC(char *) parts;        // further files of a folder
 	size_t next_part;
+	uint64_t push_left;       // bytes of COMPRESSED2 records to come that were written with the size of all in the first
+	bool is_pushed;           // the record at hand is one of these: all that stands in it are its data
 	uint64_t skip_input;      // bytes of the record that was handed out last, and of what belongs to it
 	size_t skip_inflate;
 	uint64_t *copy;           // of a record that does not stand on 8 bytes

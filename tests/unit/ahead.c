@@ -51,6 +51,37 @@ static void compress(struct buf *out, const struct buf *body)
 	ZSTD_freeCStream(stream);
 }
 
+// The same stream as perf 6.16 to 6.18 writes it: cut into pushes, each into records of at most 65,535 bytes, and then the size of the whole push, modulo
+// 64 KiB, in the first one. A push that fits is right, and padded; of the others' further records data_size is whatever stood in the buffer.
+static void compress_as_616(struct buf *out, const struct buf *body)
+{
+	enum { FRONT = 16, MOST = 65535 - FRONT };
+	static const size_t pushes[] = { 100, MOST, MOST - 6, MOST + 1, 200000, 65536, 2 * MOST, 2 * MOST + 7, 65507, 1000 };
+	struct buf stream = { 0 };
+	buf_reserve(&stream, ZSTD_compressBound(body->size));
+	stream.size = ZSTD_compress(stream.data, stream.capacity, body->data, body->size, 1);
+	ok(stream.size > 500000, "%zu compressed bytes", stream.size);
+	for (size_t at = 0, push = 0, size; at < stream.size; at += size, push++) {
+		size = pushes[push % (sizeof(pushes) / sizeof(pushes[0]))];
+		size = size < stream.size - at ? size : stream.size - at;
+		size_t first = out->size, total = 0;
+		for (size_t done = 0, part; done < size; done += part, total += FRONT + part) {
+			part = size - done < MOST ? size - done : MOST;
+			struct perf_event_header header = { .type = RECORD_USER_COMPRESSED2, .size = (uint16_t)(FRONT + part) };
+			buf_add(out, &header, sizeof(header));
+			buf_u64(out, 0xdeadbeefcafe0000u + done);
+			buf_add(out, stream.data + at + done, part);
+		}
+		uint16_t whole = (uint16_t)((total + 7) & ~(size_t)7);
+		uint64_t data_size = total - FRONT;
+		memcpy(out->data + first + 6, &whole, sizeof(whole));
+		memcpy(out->data + first + 8, &data_size, sizeof(data_size));
+		while (total <= 65528 && out->size - first < whole)
+			buf_add(out, "", 1);
+	}
+	buf_release(&stream);
+}
+
 static void *dribble(void *context)
 {
 	const struct feed *d = context;
@@ -89,6 +120,10 @@ static void same_by_any_number_of_threads(const struct buf *body)
 	ok(packed.size < body->size && write_recording(scratch_path("packed"), -1, rec_attr(false), &packed), "compressed to %zu bytes", packed.size);
 	for (unsigned jobs = 1; jobs <= 2; jobs++)
 		is_u64(load(scratch_path("packed"), jobs, SAMPLES, 1, &err), wanted, "the same out of compressed records by %u (%s)", jobs, err.text);
+	buf_clear(&packed);
+	compress_as_616(&packed, body);
+	ok(write_recording(scratch_path("packed"), -1, rec_attr(false), &packed), "as perf 6.16 writes large pushes");
+	is_u64(load(scratch_path("packed"), 1, SAMPLES, 1, &err), wanted, "the same out of records with a wrong size (%s)", err.text);
 	int fd = open(scratch_path("stream"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	ok(fd >= 0 && write_recording("-", fd, rec_attr(false), body), "as a stream");
 	close(fd);
