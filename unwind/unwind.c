@@ -23,6 +23,7 @@ const char *unwind_end_name(enum unwind_end end)
 		[UNWIND_NO_REGISTERS] = "no_registers",
 		[UNWIND_DEFERRED] = "deferred",
 		[UNWIND_ROOT_GUESSED] = "root_guessed",
+		[UNWIND_CHAIN_MISSING] = "chain_missing",
 	};
 
 	return (unsigned)end < UNWIND_END_COUNT ? names[end] : "unknown";

@@ -30,6 +30,7 @@ enum unwind_end { // why a stack ends; stored in files as these numbers, so neve
 	UNWIND_DEFERRED = 13,  // internal: the image's rules are not there yet; set the sample aside
 	UNWIND_ROOT_GUESSED = 14, // by signs, where no CFI tells: the initial stack above an entry frame, the end of a chain of frame pointers; by the
 	                       // function's name in chains that others unwound
+	UNWIND_CHAIN_MISSING = 15, // the kernel was to write the user part of its call chain later (Linux 6.18), and that record is not there
 	UNWIND_END_COUNT
 };
 const char *unwind_end_name(enum unwind_end end); // "root", "truncated", "no_cfi", …

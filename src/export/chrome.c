@@ -76,7 +76,8 @@ static void put_spans(struct writer *w, const struct export_thread *t)
 	for (size_t i = t->first; i < t->first + t->count; i++) {
 		struct profile_sample s_row;
 		const struct profile_sample *s = samples_get(&w->profile->samples, w->threads.samples.data[i], &s_row);
-		double at = (double)(int64_t)(s->time_ns - w->profile->meta.start_ns), from = at - w->interval_ns;
+		uint64_t start_ns = w->profile->meta.start_ns;
+		double at = s->time_ns > start_ns ? (double)(s->time_ns - start_ns) : 0, from = at - w->interval_ns;
 		if (last >= 0 && from < last + w->interval_ns / 2)
 			from = last;
 		else

@@ -38,7 +38,8 @@ struct writer {
 
 static double ms_since_start(const struct writer *w, uint64_t time_ns)
 {
-	return (double)(int64_t)(time_ns - w->profile->meta.start_ns) / 1e6;
+	uint64_t start_ns = w->profile->meta.start_ns;
+	return time_ns > start_ns ? (double)(time_ns - start_ns) / 1e6 : 0; // a sample of no time stands at the start
 }
 
 static uint32_t shown_string(struct writer *w, const char *text)

@@ -200,7 +200,7 @@ void account_record(struct loader *loader, const struct record *record, size_t e
 	default:
 		break;
 	}
-	if (record->id.time_ns != 0)
+	if (record_is_moment(record->id.time_ns))
 		*cpu_time(&loader->account, record->id.cpu) = record->id.time_ns;
 }
 

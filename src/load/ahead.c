@@ -35,7 +35,7 @@ static bool is_used(const struct ahead *ahead, uint32_t type)
 	switch (type) {
 	case PERF_RECORD_MMAP: case PERF_RECORD_MMAP2: case PERF_RECORD_COMM: case PERF_RECORD_FORK: case PERF_RECORD_EXIT:
 	case PERF_RECORD_KSYMBOL: case PERF_RECORD_SAMPLE: case PERF_RECORD_READ: case PERF_RECORD_LOST: case PERF_RECORD_LOST_SAMPLES:
-	case PERF_RECORD_THROTTLE: case PERF_RECORD_UNTHROTTLE: case RECORD_USER_FINISHED_ROUND:
+	case PERF_RECORD_THROTTLE: case PERF_RECORD_UNTHROTTLE: case RECORD_KERNEL_CALLCHAIN_DEFERRED: case RECORD_USER_FINISHED_ROUND:
 		return true;
 	default:
 		return ahead->seen == NULL && type < RECORD_USER_HEADER_ATTR;
@@ -46,6 +46,7 @@ static bool is_light(const struct ahead *ahead, const struct record *record, siz
 {
 	const uint64_t more = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_BRANCH_STACK;
 	return record->type == PERF_RECORD_SAMPLE && ahead->seen != NULL && record_has_time(record) &&
+	       !callchain_is_deferred(record->sample.callchain, record->sample.callchain_count) &&
 	       (reader_event_at(ahead->reader, event)->attr.sample_type & more) == 0;
 }
 

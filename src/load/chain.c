@@ -36,6 +36,8 @@ static void split_callchain(struct chain *chain, const struct record *record)
 			is_first = false;
 			continue;
 		}
+		if (ip == CONTEXT_USER_DEFERRED) // then a cookie, which is no address
+			i++;
 		is_guest = ip == (uint64_t)PERF_CONTEXT_GUEST || ip == (uint64_t)PERF_CONTEXT_GUEST_KERNEL || ip == (uint64_t)PERF_CONTEXT_GUEST_USER;
 		in_kernel = ip == (uint64_t)PERF_CONTEXT_KERNEL || ip == (uint64_t)PERF_CONTEXT_HV;
 		is_first = in_kernel || !had_user;

@@ -212,9 +212,9 @@ static void load_times(struct loader *loader)
 	meta->start_ns = number_in(features->names, "start.ns");
 	meta->end_ns = number_in(features->names, "end.ns");
 	if (meta->start_ns == 0)
-		meta->start_ns = features->first_time_ns != 0 ? features->first_time_ns : loader->first_ns;
+		meta->start_ns = features->first_time_ns != 0 ? features->first_time_ns : loader->first_ns != 0 ? loader->first_ns : loader->first_before_ns;
 	if (meta->end_ns == 0)
-		meta->end_ns = features->last_time_ns != 0 ? features->last_time_ns : loader->last_ns;
+		meta->end_ns = record_is_moment(features->last_time_ns) ? features->last_time_ns : loader->last_ns;
 	meta->start_wall_ns = number_in(features->names, "start.wall_ns");
 	if (meta->start_wall_ns == 0 && features->has_clock_data)
 		meta->start_wall_ns = features->wall_time_ns + (meta->start_ns - features->clockid_time_ns);
@@ -230,6 +230,9 @@ static void load_caveats(struct loader *loader)
 	if (left_running > 0)
 		loader_caveat(loader, "%llu process%s of the command ran on when it ended, and the recording with it: what came then is not in here",
 		              (unsigned long long)left_running, left_running == 1 ? "" : "es");
+	if (loader->deferred.unanswered > 0)
+		loader_caveat(loader, "%llu samples have no callers in user space: the kernel was to write them later, and the file does not hold these records",
+		              (unsigned long long)loader->deferred.unanswered);
 	if (caveats->skipped_bytes > 0)
 		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);

@@ -230,7 +230,7 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	const struct sample_id *id = &record->id;
 	uint32_t event = loader_event(loader, queued->event, true);
 	struct profile_sample sample = {
-		.time_ns = id->time_ns, .weight = loader_weight(record->sample.period, attr, &loader->profile->events.data[event]), .pid = id->pid, .tid = id->tid,
+		.time_ns = record_has_time(record) ? id->time_ns : 0, .weight = loader_weight(record->sample.period, attr, &loader->profile->events.data[event]), .pid = id->pid, .tid = id->tid,
 		.cpu = id->cpu, .comm = loader_comm(loader, spaces_thread(loader->spaces, id->pid, id->tid)), .event = event, .stack = PROFILE_NONE,
 		.is_idle = id->pid == 0,
 	};
@@ -241,6 +241,10 @@ static void add_sample(struct loader *loader, struct queued *queued)
 	loader->has_samples = true;
 	if (is_raw && record->sample.user.abi != PERF_SAMPLE_REGS_ABI_NONE && record->sample.user.words != NULL) {
 		raw_add(loader, queued, &sample, loader_machine(loader, record->sample.user.abi), maps, kernel);
+		return;
+	}
+	if (callchain_is_deferred(record->sample.callchain, record->sample.callchain_count) && loader->options->sink == NULL) {
+		deferred_wait(loader, queued, &sample);
 		return;
 	}
 	chain_from_sample(&loader->chain, record, attr, &sample);
@@ -267,6 +271,8 @@ static void apply(struct loader *loader, struct queued *queued)
 		add_sample(loader, queued);
 		return;
 	}
+	if (record->type == RECORD_KERNEL_CALLCHAIN_DEFERRED)
+		deferred_answer(loader, record);
 	bool is_mapping = record->type == PERF_RECORD_MMAP || record->type == PERF_RECORD_MMAP2;
 	if (is_mapping) {
 		const struct record_layout *layout = &reader_event_at(loader->reader, queued->event)->layout;
@@ -294,10 +300,18 @@ static void take(void *context, const struct queue_item *items, size_t count)
 
 struct replay { uint64_t last_ns, reaped_ns; };
 
-static void saw_time(struct loader *loader, uint64_t time_ns)
+// Names and mappings that were there before are written by the recorder, and some give them a time: they begin no recording that has anything else.
+static bool begins_recording(const struct record *record)
 {
-	if (loader->first_ns == 0 || time_ns < loader->first_ns)
-		loader->first_ns = time_ns;
+	return record->type != PERF_RECORD_MMAP && record->type != PERF_RECORD_MMAP2 && record->type != PERF_RECORD_KSYMBOL &&
+	       (record->type != PERF_RECORD_COMM || record->comm.is_exec);
+}
+
+static void saw_time(struct loader *loader, bool is_begun, uint64_t time_ns)
+{
+	uint64_t *first = is_begun ? &loader->first_ns : &loader->first_before_ns;
+	if (*first == 0 || time_ns < *first)
+		*first = time_ns;
 	if (time_ns > loader->last_ns)
 		loader->last_ns = time_ns;
 }
@@ -308,8 +322,11 @@ static void add_lights(struct loader *loader, const struct queue_item *samples, 
 		return;
 	replay->last_ns = samples[count - 1].time_ns;
 	queue_add(&loader->queue, samples, count);
-	saw_time(loader, loader->queue.oldest_ns);
-	saw_time(loader, loader->queue.newest_ns);
+	uint64_t oldest_ns = samples[0].time_ns;
+	for (size_t i = 1; i < count; i++)
+		oldest_ns = samples[i].time_ns < oldest_ns ? samples[i].time_ns : oldest_ns;
+	saw_time(loader, true, oldest_ns);
+	saw_time(loader, true, loader->queue.newest_ns);
 }
 
 // A record without a time describes how things were when the recorder looked: it goes with what came before it in the file.
@@ -319,7 +336,7 @@ static void add_record(struct loader *loader, const struct ahead_other *other, s
 	bool has_time = record_has_time(record);
 	if (has_time) {
 		replay->last_ns = record->id.time_ns;
-		saw_time(loader, replay->last_ns);
+		saw_time(loader, begins_recording(record), replay->last_ns);
 	}
 	// Forks share mappings that a change copies: 2,000 of them and 5,000 children that each change one took 340 MB, of a file of 1 MB.
 	loader->sideband_bytes += record->size;
@@ -394,6 +411,7 @@ static bool replay(struct loader *loader, struct err *err)
 	if (end == READER_ERROR)
 		return false;
 	queue_flush(&loader->queue, UINT64_MAX, take, loader);
+	deferred_end(loader);
 	raw_flush(loader);
 	end_round(loader);
 	return true;
@@ -442,6 +460,7 @@ static void release_replay(struct loader *loader)
 	loader->has_unwound = loader->raw.workers != NULL;
 	raw_release(loader);
 	queue_release(&loader->queue);
+	deferred_release(&loader->deferred);
 	for (size_t i = 0; i < RECENT_STACKS; i++) {
 		vec_release(&loader->recent[i].frames);
 		vec_release(&loader->recent[i].nodes);

@@ -6,6 +6,7 @@
 #include "load/account.h"
 #include "load/ahead.h"
 #include "load/archives.h"
+#include "load/deferred.h"
 #include "load/images.h"
 #include "load/jit.h"
 #include "load/load.h"
@@ -53,6 +54,7 @@ struct loader {
 	struct spaces *spaces;
 	uint64_t sideband_bytes; // of records, samples of the plain kind not among them: what address spaces may take goes with it
 	struct queue queue;
+	struct deferred deferred;
 	struct account account;
 	struct images images;
 	struct archives archives;
@@ -72,7 +74,8 @@ struct loader {
 	size_t build_ids_seen;
 	struct cached_frame *frame_cache;
 	struct recent_stack recent[RECENT_STACKS]; // by tid
-	uint64_t first_ns, last_ns; // of records that have a time
+	uint64_t first_ns, last_ns; // of records that have a time; the first of those that begin a recording
+	uint64_t first_before_ns;   // of the others
 	uint32_t gap_dso;           // of PROFILE_GAP_NAME; PROFILE_NONE: not yet
 	uint32_t kernel_dso;        // made for kernel addresses in no mapping; PROFILE_NONE: not yet
 	bool has_chains, has_samples, has_foreign_chains;

@@ -113,6 +113,10 @@ static size_t other_pieces(struct record *record, struct piece *pieces)
 		                            values->words != NULL ? values->count * each * sizeof(uint64_t) : 0 };
 		return 1;
 	}
+	case RECORD_KERNEL_CALLCHAIN_DEFERRED:
+		pieces[0] = (struct piece){ (const void **)&record->deferred.callchain, record->deferred.callchain,
+		                            record->deferred.callchain_count * sizeof(uint64_t) };
+		return 1;
 	default:
 		break;
 	}

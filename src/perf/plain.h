@@ -88,6 +88,11 @@ static inline __attribute__((always_inline)) bool plain_decode(const struct reco
 	return true;
 }
 
+static inline bool plain_is_deferred(const struct plain_sample *s)
+{
+	return s->callchain_count >= 2 && plain_word(s->bytes, sizeof(uint64_t) * (s->callchain_count - 1)) == CONTEXT_USER_DEFERRED;
+}
+
 // The layout of a plain sample's words, as a constant.
 #define PLAIN_AT(type, bit) (((type) & (bit)) != 0 ? 8 + 8 * __builtin_popcountll((type) & PLAIN_BEFORE(bit)) : 0)
 #define PLAIN_BEFORE(bit) ((bit) == PERF_SAMPLE_IDENTIFIER ? 0 : PERF_SAMPLE_IDENTIFIER | \

@@ -506,12 +506,6 @@ static bool decode_opaque(struct body *body, const struct record *out)
 	case PERF_RECORD_AUX_OUTPUT_HW_ID:
 		take_u64(body);
 		break;
-	case RECORD_KERNEL_CALLCHAIN_DEFERRED: { // 6.18: u64 cookie, u64 nr, u64 ips[nr]
-		take_u64(body);
-		uint64_t count = take_u64(body);
-		(void)take_words(body, count);
-		break;
-	}
 	default:
 		break;
 	}
@@ -577,6 +571,11 @@ static bool decode_body(const struct record_layout *layout, struct body *body, s
 		out->aux.offset = take_u64(body);
 		out->aux.size = take_u64(body);
 		out->aux.flags = take_u64(body);
+		break;
+	case RECORD_KERNEL_CALLCHAIN_DEFERRED: // u64 cookie, u64 nr, u64 ips[nr]
+		out->deferred.cookie = take_u64(body);
+		out->deferred.callchain_count = take_u64(body);
+		out->deferred.callchain = take_words(body, out->deferred.callchain_count);
 		break;
 	default:
 		return decode_opaque(body, out);

@@ -43,6 +43,9 @@ enum {
 
 // Header types newer than Debian 12's linux/perf_event.h.
 enum { RECORD_KERNEL_CALLCHAIN_DEFERRED = 22, RECORD_KERNEL_LAST = 22 };
+// PERF_CONTEXT_USER_DEFERRED, newer as well: the word behind it is no address but a cookie. The user part of the chain stands in the thread's next
+// CALLCHAIN_DEFERRED record with that cookie, which the kernel writes when the thread returns to user space.
+#define CONTEXT_USER_DEFERRED ((uint64_t)-640)
 
 struct sample_id { // sample_id_all's trailer, or the same fields of a sample
 	uint64_t id, stream_id, time_ns; // time 0 and the others -1 when absent (see `has`)
@@ -81,6 +84,7 @@ struct record_read { uint32_t pid, tid; struct read_values values; };
 struct record_switch { bool is_out, is_preempt; uint32_t other_pid, other_tid; }; // SWITCH, SWITCH_CPU_WIDE
 struct record_ksymbol { uint64_t addr; uint32_t length; uint16_t type, flags; const char *name; };
 struct record_cgroup { uint64_t id; const char *path; };
+struct record_deferred { uint64_t cookie; const uint64_t *callchain; /* as a sample's */ uint64_t callchain_count; };
 struct record_aux { uint64_t offset, size, flags; };
 
 struct record_registers { // PERF_SAMPLE_REGS_USER and _INTR
@@ -125,6 +129,7 @@ struct record {
 		struct record_ksymbol ksymbol;
 		struct record_cgroup cgroup;
 		struct record_aux aux;
+		struct record_deferred deferred;
 		struct record_sample sample;
 	};
 };
@@ -142,10 +147,17 @@ bool record_peek_id(const struct record_layout *layout, const struct perf_event_
 // The time of a sample or trailer, likewise; rings are merged by it.
 bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns);
 
-// It tells a moment. One without describes how things were when the recorder looked.
+// It tells a moment. One without describes how things were when the recorder looked, or sums up the recording: perf record --off-cpu puts such samples at
+// the file's end, with times from ~0 << 32 on that stand for "last" (OFF_CPU_TIMESTAMP in tools/perf/util/off_cpu.h). No clock gets there: it is 584 years.
 static inline bool record_is_moment(uint64_t time_ns)
 {
-	return time_ns != 0 && time_ns != UINT64_MAX;
+	return time_ns != 0 && time_ns < 0xffffffff00000000u;
+}
+
+// The user part of the chain comes later. The kernel writes the marker and the cookie last (get_perf_callchain() in kernel/events/callchain.c).
+static inline bool callchain_is_deferred(const uint64_t *callchain, uint64_t count)
+{
+	return count >= 2 && callchain[count - 2] == CONTEXT_USER_DEFERRED;
 }
 
 static inline bool record_has_time(const struct record *record)

@@ -590,7 +590,7 @@ size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t ca
 			layout = &events->events.data[event]->layout;
 			has_id = events->has_last && events->last_event == event;
 		}
-		if (!decode_sample(layout, at, size, &out[count]) || !record_is_moment(out[count].time_ns))
+		if (!decode_sample(layout, at, size, &out[count]) || !record_is_moment(out[count].time_ns) || plain_is_deferred(&out[count]))
 			break;
 		out[count].event = (uint32_t)event;
 		out[count].misc = header->misc;

@@ -69,7 +69,7 @@ enum reader_next { READER_RECORD, READER_END, READER_ERROR, READER_CHANGE };
 // `offset`: where it stands in the file (of its COMPRESSED record if it came out of one).
 enum reader_next reader_next(struct reader *reader, struct record *record, size_t *event, uint64_t *offset, struct err *err);
 
-// Plain samples that tell a moment, as many as stand in a row from here on in what was read from the file already, at most `capacity`. 0: ask
+// Plain samples that tell a moment and have their whole chain, as many as stand in a row from here on in what was read from the file already, at most `capacity`. 0: ask
 // reader_next. They are valid as long as the buffer that they stand in.
 size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t capacity);
 

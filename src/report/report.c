@@ -47,14 +47,28 @@ static bool is_filtered(const struct report_filter *f)
 	return f->comms != NULL || f->pids.count > 0 || f->tids.count > 0 || f->cpus.count > 0 || f->from_ns != 0 || f->to_ns != 0;
 }
 
+// The time of the first sample that has one; 0: none has. Those without stand before the others.
+static uint64_t first_time(const struct samples *samples)
+{
+	size_t from = 0, to = samples->count;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (samples_at(samples, middle).time_ns == 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from < samples->count ? samples_at(samples, from).time_ns : 0;
+}
+
 // The recording's first and last moment, by what it says and by its samples; the filter's part of it.
 static void find_window(struct report *r)
 {
 	const struct profile *p = r->profile;
 	uint64_t from = p->meta.start_ns, to = p->meta.end_ns;
 	if (p->samples.count > 0) {
-		uint64_t first = samples_at(&p->samples, 0).time_ns, last = samples_at(&p->samples, p->samples.count - 1).time_ns;
-		from = from == 0 || first < from ? first : from;
+		uint64_t first = first_time(&p->samples), last = samples_at(&p->samples, p->samples.count - 1).time_ns;
+		from = from == 0 || (first != 0 && first < from) ? first : from;
 		to = last >= to ? last + 1 : to;
 	}
 	const struct report_filter *f = &r->options.filter;
