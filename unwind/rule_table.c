@@ -375,6 +375,8 @@ struct unwind_rule rule_table_find_to(struct unwind_image *image, uint64_t vaddr
 		rule = found;
 		fde_end = found_end;
 	}
+	if (rule.kind == RULE_NONE && (rule = go_table_rule(image, vaddr, end)).kind != RULE_NONE)
+		return rule;
 	for (struct rule_table *t = image->tables; t < image->tables + image->table_count && rule.kind == RULE_NONE; t++)
 		if (mend_index(image, t, (uint32_t)at))
 			rule = find_in_table(image, t, (uint32_t)at, counters, &fde_end);

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/vec.h"
+#include "elf/go_table.h"
 #include "unwind/cfi.h"
 #include "unwind/rule.h"
 #include "unwind/unwind.h"
@@ -76,6 +77,7 @@ struct unwind_image {
 	struct rule_table tables[3];    // in the order in which they are asked
 	size_t table_count;
 	struct image *mini, *debug;     // what .gnu_debugdata holds, the debug file: where one of the tables is from there; else NULL
+	struct go_table go;             // of a Go program
 	VEC(struct rule_stop) stops; // ascending, apart from each other
 	// The unwinder that cached this image's rules last, and the number it gave the image. The time tells an unwinder from a
 	// later one at the same address.
@@ -98,6 +100,8 @@ bool rule_table_row(struct unwind_image *image, uint64_t vaddr, struct cfi_row *
 struct unwind_rule rule_table_stop(const struct unwind_image *image, uint64_t vaddr);
 // go_table.c: finds them.
 void go_table_build(struct unwind_image *image);
+// What a Go program's table says of the stack pointer at a vaddr, as a rule: stripping leaves it alone. `*end`: of the function. RULE_NONE: nothing.
+struct unwind_rule go_table_rule(const struct unwind_image *image, uint64_t vaddr, uint64_t *end);
 
 // The row as a rule; RULE_SLOW when it is not of the usual forms.
 struct unwind_rule rule_from_row(const struct cfi_section *section, const struct unwind_arch *arch, const struct cfi_cie *cie,

@@ -1,4 +1,5 @@
-// Any bytes as Go's function table (.gopclntab) of a small image: stops ascending, apart from each other, inside what a rule can reach.
+// Any bytes as Go's function table (.gopclntab) of a small image: stops ascending, apart from each other, inside what a rule can reach; functions that have
+// the addresses that they are found by, with lines and rules.
 #include <elf.h>
 
 #include "base/buf.h"
@@ -11,6 +12,24 @@ static void put_section(struct buf *out, uint32_t name, uint32_t type, uint64_t 
 {
 	const Elf64_Shdr header = { .sh_name = name, .sh_type = type, .sh_flags = SHF_ALLOC, .sh_addr = vaddr, .sh_offset = offset, .sh_size = size };
 	buf_add(out, &header, sizeof(header));
+}
+
+static void look_up(const struct unwind_image *made)
+{
+	for (uint64_t at = TEXT - 16; at < TEXT + TEXT_BYTES + 16; at += 3) {
+		struct go_function function;
+		uint64_t end = 0;
+		if (!go_table_find(&made->go, at, &function))
+			continue;
+		if (at < function.start || at >= function.end)
+			abort();
+		struct go_line line = go_table_line(&made->go, &function, at);
+		if (line.file != NULL && strlen(line.file) > 1 << 20)
+			abort();
+		struct unwind_rule rule = go_table_rule(made, at, &end);
+		if (rule.kind != RULE_NONE && (end <= at || rule.cfa_off < 0 || (rule.kind & RULE_BASE_MASK) != RULE_SP))
+			abort();
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -44,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if ((rule_table_stop(made, made->base + stop->start).kind & RULE_BASE_MASK) != RULE_ROOT)
 			abort();
 	}
+	look_up(made);
 	if (unwind_image_bytes(made) > (1 << 16) + 16 * size)
 		abort();
 	unwind_image_free(made);
