@@ -94,6 +94,8 @@ static void add_loss(struct summary *summary, const struct session_facts *facts)
 		summary->lost_to_s = (double)s + 1;
 	}
 	summary->loss_reason = drain_priority_loss_text(facts->priority);
+	summary->stuck_times = ledger->stuck_times;
+	summary->stuck_lost = ledger->stuck_lost;
 }
 
 static void add_decisions(struct summary *summary, const struct session_facts *facts)

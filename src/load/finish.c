@@ -233,6 +233,11 @@ static void load_caveats(struct loader *loader)
 	if (loader->deferred.unanswered > 0)
 		loader_caveat(loader, "%llu samples have no callers in user space: the kernel was to write them later, and the file does not hold these records",
 		              (unsigned long long)loader->deferred.unanswered);
+	uint64_t stood_still = number_in(reader_features(loader->reader)->names, "stood_still");
+	if (stood_still > 0)
+		loader_caveat(loader, "%llu time%s a ring of the kernel stood still while its events ran: no sample came, and %llu of the lost ones are of that time",
+		              (unsigned long long)stood_still, stood_still == 1 ? "" : "s",
+		              (unsigned long long)number_in(reader_features(loader->reader)->names, "stood_still.lost"));
 	if (caveats->skipped_bytes > 0)
 		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);

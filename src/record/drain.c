@@ -396,6 +396,8 @@ static void take_answer(struct drain *drain)
 		return;
 	drain->rereading = false;
 	spaces_each_process(drain->spaces, forget_maps, drain);
+	if (drain->held_pid >= 0 && atomic_load(&drain->held_runs)) // its exec may have been among what was lost
+		spaces_process(drain->spaces, drain->held_pid)->has_exec = true;
 	drain_synthesized(drain, records.data, records.size, false);
 	buf_release(&records);
 }

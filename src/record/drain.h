@@ -74,6 +74,7 @@ struct drain {
 	size_t root_count;
 	struct tails *tails;       // reads what the kernel's copies lack; NULL: nobody does
 	int32_t held_pid;          // the held command: until its exec it is the recorder's own code; -1: none
+	_Atomic bool held_runs;    // set by the session: it is past its exec, whether or not a record of that came
 
 	// Its own.
 	struct record_layout *layouts;  // per event, then the side-band event's; as records are once they have their period

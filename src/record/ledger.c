@@ -235,14 +235,20 @@ static bool is_measurable(const struct event_set *set, uint32_t event)
 	return !attr->freq && attr->sample_period > 0 && !attr->exclude_user && !attr->exclude_kernel && !attr->exclude_idle;
 }
 
+double ledger_due(const struct ledger *ledger, const struct event_set *set, uint32_t event, uint32_t cpu_index)
+{
+	const struct event_reading *reading = &ledger->events.data[event].cpus[cpu_index];
+	if (!is_measurable(set, event))
+		return -1;
+	return (double)(set->events.data[event].is_clock ? reading->running : reading->value) / (double)set->events.data[event].attr.sample_period;
+}
+
 // round(time_running / period) over all CPUs, as the loader reckons it; and how much of it are periods that were not over.
 static double expected_now(const struct ledger *ledger, const struct event_set *set, uint32_t event, double *begun)
 {
-	const struct perf_event_attr *attr = &set->events.data[event].attr;
 	double sum = 0, over = 0;
-	for (size_t c = 0; c < ledger->cpu_count; c++) {
-		const struct event_reading *reading = &ledger->events.data[event].cpus[c];
-		double due = (double)(set->events.data[event].is_clock ? reading->running : reading->value) / (double)attr->sample_period;
+	for (uint32_t c = 0; c < ledger->cpu_count; c++) {
+		double due = ledger_due(ledger, set, event, c);
 		sum += due;
 		over += floor(due);
 	}

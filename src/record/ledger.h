@@ -61,6 +61,7 @@ struct ledger {
 	bool counts_cpus;                // events of whole CPUs, of which only the target's samples are kept
 	bool counts_idle;                // events of whole CPUs, all of it: idle time is told by /proc/stat
 	uint64_t idle_before_ns, idle_ns; // /proc/stat when this stretch began; idle time since
+	uint64_t stuck_times, stuck_lost; // rings that stood still (record/stuck.h), and how many of the lost samples are of that time
 	uint64_t births;                 // tasks, threads among them, that began while events were on
 };
 
@@ -90,5 +91,7 @@ struct event_reading ledger_total(const struct ledger *ledger, uint32_t event);
 // What was due by the event's own running time; negative: not measurable (frequency, exclude bits, no fixed period).
 // `begun`: how many of those are periods that were begun and not over, at most one for each CPU and stretch: no timer could fire for them.
 double ledger_expected(const struct ledger *ledger, const struct event_set *set, uint32_t event, double *begun);
+// The same of one CPU index in this stretch, not rounded.
+double ledger_due(const struct ledger *ledger, const struct event_set *set, uint32_t event, uint32_t cpu_index);
 
 #endif

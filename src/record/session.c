@@ -424,7 +424,11 @@ static bool begin(struct session *session, struct err *err)
 	else if (!on_exec && !event_set_enable(&session->set, err))
 		return false;
 	sem_post(&session->drain_go);
-	return !target->is_command || child_release(&target->child, err);
+	if (!target->is_command)
+		return true;
+	bool runs = child_release(&target->child, err);
+	atomic_store(&session->drain.held_runs, runs);
+	return runs;
 }
 
 bool session_run(struct session *session, struct err *err)
@@ -449,6 +453,7 @@ bool session_run(struct session *session, struct err *err)
 		       session->drain.unseen_execs, session->drain.unseen_execs == 1 ? "" : "s");
 	if (session->child_was_ended)
 		decide(&session->decisions, "the command was ended with SIGTERM");
+	session_tell_stuck(session);
 	images_stop(session->images);
 	tell_pages(session);
 	drain_retry_aside(&session->drain, true);
@@ -540,6 +545,10 @@ static void add_meta(struct session *session, struct names *names)
 	names_meta(names, "record.stack_bytes", "%u", session_facts(session).stack_bytes);
 	if (session->left_running > 0)
 		names_meta(names, "left_running", "%u", session->left_running);
+	if (session->ledger.stuck_times > 0) {
+		names_meta(names, "stood_still", "%llu", (unsigned long long)session->ledger.stuck_times);
+		names_meta(names, "stood_still.lost", "%llu", (unsigned long long)session->ledger.stuck_lost);
+	}
 	names_meta(names, "scope", "%s", event_scope_text(session->target.events.scope));
 	for (size_t i = 0; i < session->decisions.items.count; i++) {
 		char key[32];
@@ -634,6 +643,8 @@ void session_free(struct session *session)
 	writer_free(session->writer);
 	free(session->file_attrs);
 	free(session->cpu_numbers);
+	stuck_release(&session->stuck);
+	vec_release(&session->stood_still);
 	vec_release(&session->decisions.items);
 	sem_destroy(&session->drain_ready);
 	sem_destroy(&session->drain_go);

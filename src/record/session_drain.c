@@ -103,12 +103,18 @@ bool session_add_late_threads(struct session *session, struct spaces *spaces, bo
 	return true;
 }
 
+static void watch_rings(struct session *session)
+{
+	stuck_reset(&session->stuck, session->set.rings.count, session_clock_ns(CLOCK_MONOTONIC));
+}
+
 // A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
 static bool reopen(struct session *session, struct err *err)
 {
 	event_set_disable(&session->set);
 	tails_stop(session->tails);
 	drain_pass(&session->drain, true);
+	session_note_stuck(session);
 	tails_end(session);
 	ledger_close_stretch(&session->ledger, &session->set);
 	event_set_close(&session->set);
@@ -121,6 +127,7 @@ static bool reopen(struct session *session, struct err *err)
 	drain_reset_events(&session->drain);
 	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count, false);
 	add_ids(session, 0);
+	watch_rings(session);
 	return true;
 }
 
@@ -146,6 +153,19 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 	decide(&session->decisions, "from +%.1f s on one sample every %s: the recorder used %.1f%% of one CPU (--max-cpu %g)", seconds_now(session), rate,
 	       used_percent, session->config->max_cpu_percent);
 	return event_set_enable(&session->set, &err);
+}
+
+// false: they could not be opened again.
+static bool mend_stuck(struct session *session, bool *reopened)
+{
+	struct err err = { 0 };
+	if (session->drain.now_ns < session->stuck_until_ns || !session_find_stuck(session, NULL))
+		return true;
+	*reopened = true;
+	if (reopen(session, &err) && event_set_enable(&session->set, &err))
+		return true;
+	decide(&session->decisions, "a ring of the kernel stood still at +%.1f s, and its events could not be opened again: %.150s", seconds_now(session), err.text);
+	return false;
 }
 
 // ---------------------------------------------------------------- stacks beyond the kernel's cap
@@ -399,7 +419,7 @@ static void drain_loop(struct session *session)
 		if (state != OUTPUT_FINE)
 			want_end(session, state == OUTPUT_FAILED ? END_OUTPUT : state == OUTPUT_SIZE_REACHED ? END_SIZE : END_DISK_LOW);
 		bool reopened = false;
-		if (session->drain.ticked && !keep_budget(session, &reopened)) {
+		if (session->drain.ticked && (!keep_budget(session, &reopened) || (!reopened && !mend_stuck(session, &reopened)))) {
 			want_end(session, END_EVENTS);
 			break;
 		}
@@ -433,10 +453,12 @@ void *session_drain_main(void *context)
 	session->cpu_before_ns = ledger_cpu_ns(&session->ledger);
 	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
 	session->rate_since_ns = session->cpu_before_at_ns;
+	watch_rings(session);
 	drain_loop(session);
 	event_set_disable(&session->set);
 	tails_stop(session->tails);
 	drain_pass(&session->drain, true);
+	session_note_stuck(session);
 	tails_end(session);
 	return NULL;
 }

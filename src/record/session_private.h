@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "record/session.h"
+#include "record/stuck.h"
 
 struct session {
 	const struct session_config *config;
@@ -50,6 +51,10 @@ struct session {
 	bool tails_rest;             // they are there, but nothing is read: few stacks need it now
 	unsigned tails_rests;        // how often they came to rest
 	bool no_tails;               // and will not be: refused, or too dear
+	struct stuck stuck;
+	stuck_spans stood_still;     // rings that did, until their events were opened again or the recording ended
+	uint64_t stuck_until_ns;     // no event is opened again for that before
+	unsigned stuck_in_vain;
 };
 
 uint64_t session_clock_ns(clockid_t clock);
@@ -59,6 +64,11 @@ bool session_open_events(struct session *session, struct err *err);
 bool session_open_file(struct session *session, struct err *err);
 void session_rate(struct session *session, uint64_t period_ns, uint64_t frequency);
 void session_writer_info(const struct session *session, struct writer_info *info);
+
+// session_stuck.c
+bool session_find_stuck(struct session *session, stuck_spans *spans); // whether a ring stands still by the counters just read; appends which (NULL: nowhere)
+void session_note_stuck(struct session *session); // those that do go into the books: their events are about to be closed
+void session_tell_stuck(struct session *session); // into the decisions, at the end
 
 // session_drain.c
 void *session_drain_main(void *session);

@@ -161,8 +161,11 @@ static void say_loss(const struct summary *summary, const struct summary_event *
 		buf_printf(text, ", all from +%.0f s to +%.0f s", summary->lost_from_s, summary->lost_to_s);
 	if (event->dropped > 0)
 		buf_printf(text, "; %s of them dropped by the recorder", grouped(event->dropped, a));
-	if (summary->loss_reason != NULL && event->lost > 0)
-		buf_printf(text, ": %s", summary->loss_reason);
+	if (is_main && summary->stuck_lost > 0)
+		buf_printf(text, ": a ring of the kernel stood still%s%s", summary->stuck_lost < event->lost ? " for " : "",
+		           summary->stuck_lost < event->lost ? grouped(summary->stuck_lost, a) : "");
+	if (summary->loss_reason != NULL && event->lost > (is_main ? summary->stuck_lost : 0))
+		buf_printf(text, "%s %s", is_main && summary->stuck_lost > 0 ? "; of the others," : ":", summary->loss_reason);
 	paragraph(out, text);
 }
 

@@ -41,6 +41,7 @@ struct summary {
 	double throttled_seconds;  // summed over CPUs
 	double lost_from_s, lost_to_s; // the seconds that hold all of the loss; to < from: not told
 	uint32_t unseen_execs;     // tasks that went on unseen when the kernel ended their events
+	uint64_t stuck_times, stuck_lost; // rings of the kernel that stood still, and the samples lost there
 	const char *silent_reason; // why ticks that were due may not have come, or NULL
 	const char *loss_reason;   // "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)"
 	uint32_t stack_bytes;

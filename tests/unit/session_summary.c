@@ -62,6 +62,18 @@ static void text(void)
 	        "perfsample: CARE: stacks truncated 12.0% (deeper than the 64 KB a sample holds)\n"
 	        "perfsample: silent 46 (0.10%), throttled 0 s; recorder used 1.1% of one CPU\n"
 	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "bad");
+
+	// A loss of which part has a reason of its own.
+	struct buf text = { 0 };
+	summary.stuck_times = 1;
+	summary.stuck_lost = 1200;
+	summary_text(&summary, &text);
+	ok(strstr(buf_text(&text), ": a ring of the\n            kernel stood still for 1,200; of the others, the recorder was not") != NULL, "a ring that stood still, and the rest");
+	buf_clear(&text);
+	summary.stuck_lost = 1333;
+	summary_text(&summary, &text);
+	ok(strstr(buf_text(&text), ": a ring of the\n            kernel stood still\n") != NULL && strstr(buf_text(&text), "scheduled") == NULL, "all of it");
+	buf_release(&text);
 }
 
 // A verdict is that of every event; what no clock measured is not called CPU time.
