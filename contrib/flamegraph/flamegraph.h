@@ -20,6 +20,7 @@ struct flamegraph_options {
 	const char *title;    // UTF-8, not escaped; NULL: "Flame graph"
 	const char *subtitle; // lines with '\n' between, or NULL
 	const char *unit;     // what the counts count; NULL: "samples"
+	bool both_counts;     // each line ends in two counts: behind that of the unit, how many samples it stands for
 	unsigned width;       // pixels; 0: as wide as the window, 1200 where no script runs
 	bool inverted;        // roots at the top
 	bool reverse;         // merge from the leaf

@@ -13,7 +13,7 @@
 		const title = g.querySelector("title"), rect = g.querySelector("rect");
 		const frame = {
 			g, rect, index, text: g.querySelector("text"), name: title.textContent.split("\n")[0],
-			start: Number(g.dataset.s), count: Number(g.dataset.n), self: Number(g.dataset.o || 0), depth: Number(g.dataset.d), children: [],
+			start: Number(g.dataset.s), count: Number(g.dataset.n), self: Number(g.dataset.o || 0), samples: Number(g.dataset.k || 0), depth: Number(g.dataset.d), children: [],
 		};
 		title.remove(); // the tip says more, and at once
 		frame.parent = frame.depth > 0 ? last[frame.depth - 1] : null;
@@ -129,6 +129,8 @@
 			lines[0] += "  \u00b7  " + percent(frame.count, zoomed.count) + " of what is shown";
 		if (frame.self > 0 && frame.self < frame.count)
 			lines.push("itself " + counted(frame.self) + "  \u00b7  " + percent(frame.self, total));
+		if (frame.samples > 0) // where they weigh unlike
+			lines.push(frame.samples.toLocaleString("en-US") + (frame.samples === 1 ? " sample" : " samples"));
 		const kinds = frame.g.classList;
 		const kind = kinds.contains("k") ? "kernel" : kinds.contains("i") ? "inlined" : kinds.contains("t") ? "the stack is not known beyond this" : "";
 		if (kind !== "")

@@ -68,18 +68,6 @@ struct picture {
 	struct buf *out;
 };
 
-// 1234567 as 1,234,567.
-static void grouped(struct buf *out, uint64_t n)
-{
-	char digits[24];
-	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
-	for (int i = 0; i < length; i++) {
-		if (i > 0 && (length - i) % 3 == 0)
-			buf_byte(out, ',');
-		buf_byte(out, (uint8_t)digits[i]);
-	}
-}
-
 // The name as far as `columns` letters hold it.
 static void label(struct buf *out, const char *name, size_t length, size_t columns)
 {
@@ -142,16 +130,24 @@ static void box_element(const struct picture *p, const struct flame_box *box, st
 	class_of(p, box, kind, change, name, length);
 	buf_printf(p->out, "\" data-s=\"%llu\" data-n=\"%llu\" data-d=\"%u\"", (unsigned long long)box->start, (unsigned long long)box->total,
 	           box->depth);
+	if (p->options->both_counts)
+		buf_printf(p->out, " data-k=\"%llu\"", (unsigned long long)box->samples);
 	if (box->self > 0)
 		buf_printf(p->out, " data-o=\"%llu\"", (unsigned long long)box->self);
 	buf_string(p->out, "><title>");
 	escape_xml(p->out, name, length);
 	buf_byte(p->out, '\n');
-	grouped(p->out, box->total);
+	buf_grouped(p->out, box->total);
 	buf_byte(p->out, ' ');
 	escape_xml(p->out, unit_of(p), strlen(unit_of(p)));
-	buf_printf(p->out, ", %.2f%%</title><rect x=\"%.1f\" y=\"%zu\" width=\"%.2f\" height=\"%d\"/>",
-	           percent_of(box->total, tree->nodes.data[0].total), x, y, w > 2 ? w - 0.6 : w, PITCH - 1);
+	buf_printf(p->out, ", %.2f%%", percent_of(box->total, tree->nodes.data[0].total));
+	if (p->options->both_counts) {
+		buf_string(p->out, ", ");
+		buf_grouped(p->out, box->samples);
+		buf_string(p->out, box->samples == 1 ? " sample" : " samples");
+	}
+	buf_printf(p->out, "</title><rect x=\"%.1f\" y=\"%zu\" width=\"%.2f\" height=\"%d\"/>",
+	           x, y, w > 2 ? w - 0.6 : w, PITCH - 1);
 	if ((w - 6) / COLUMN_PX >= 3) {
 		buf_printf(p->out, "<text x=\"%.1f\" y=\"%.1f\">", x + 3, (double)y + 12.5);
 		label(p->out, name, length, (size_t)((w - 6) / COLUMN_PX));
@@ -319,7 +315,7 @@ bool flamegraph_render(const char *folded, size_t size, const struct flamegraph_
 {
 	struct flame_tree tree;
 	flame_tree_init(&tree);
-	bool good = flame_tree_add(&tree, folded, size, options->reverse && options->format == FLAMEGRAPH_SVG, err);
+	bool good = flame_tree_add(&tree, folded, size, options->reverse && options->format == FLAMEGRAPH_SVG, options->both_counts, err);
 	if (good && options->format == FLAMEGRAPH_HTML)
 		good = page_of_folded(&tree, options, out, err);
 	else if (good)

@@ -49,13 +49,14 @@ static bool split(const char *line, size_t length, size_t *stack_length, uint64_
 	return true;
 }
 
-static bool add_stack(struct flame_tree *tree, const char *stack, size_t length, uint64_t count, bool reverse, struct err *err)
+static bool add_stack(struct flame_tree *tree, const char *stack, size_t length, uint64_t count, uint64_t samples, bool reverse, struct err *err)
 {
 	uint32_t node = 0;
 	const char *end = stack + length;
 	if (count > UINT64_MAX / 2 - tree->nodes.data[0].total)
 		return err_set(err, STATUS_INPUT, "the counts add up to more than 64 bits hold");
 	tree->nodes.data[0].total += count;
+	tree->nodes.data[0].samples += samples;
 	for (bool is_more = true; is_more;) {
 		const char *name, *stop;
 		if (reverse) {
@@ -75,24 +76,26 @@ static bool add_stack(struct flame_tree *tree, const char *stack, size_t length,
 		if (node == UINT32_MAX)
 			return err_set(err, STATUS_INPUT, "more than %d different frames", MOST_NODES);
 		tree->nodes.data[node].total += count;
+		tree->nodes.data[node].samples += samples;
 	}
 	tree->nodes.data[node].self += count;
 	return true;
 }
 
-bool flame_tree_add(struct flame_tree *tree, const char *folded, size_t size, bool reverse, struct err *err)
+bool flame_tree_add(struct flame_tree *tree, const char *folded, size_t size, bool reverse, bool both, struct err *err)
 {
 	size_t number = 1;
 	for (const char *line = folded, *end = folded + size; line < end; number++) {
 		const char *newline = memchr(line, '\n', (size_t)(end - line));
 		const char *stop = newline != NULL ? newline : end;
 		size_t length = (size_t)(stop - line), stack_length;
-		uint64_t count;
+		uint64_t count, samples = 0;
 		if (length > 0 && line[length - 1] == '\r')
 			length--;
-		if (length > 0 && !split(line, length, &stack_length, &count))
-			return err_set(err, STATUS_INPUT, "line %zu: expected 'frame;frame;frame COUNT'", number);
-		if (length > 0 && count > 0 && !add_stack(tree, line, stack_length, count, reverse, err))
+		bool is_good = length == 0 || !both || split(line, length, &length, &samples);
+		if (length > 0 && !(is_good && split(line, length, &stack_length, &count)))
+			return err_set(err, STATUS_INPUT, both ? "line %zu: expected 'frame;frame;frame COUNT SAMPLES'" : "line %zu: expected 'frame;frame;frame COUNT'", number);
+		if (length > 0 && count > 0 && !add_stack(tree, line, stack_length, count, samples, reverse, err))
 			return err_context(err, "line %zu", number);
 		line = stop + 1;
 	}
@@ -131,7 +134,7 @@ struct flame_children flame_tree_children(const struct flame_tree *tree)
 	return c;
 }
 
-struct cursor { uint32_t node; size_t next; uint64_t start; uint64_t merged_total; uint32_t merged; };
+struct cursor { uint32_t node; size_t next; uint64_t start; uint64_t merged_total, merged_samples; uint32_t merged; };
 
 static void push_box(struct flame_boxes *boxes, struct flame_box box)
 {
@@ -146,14 +149,14 @@ void flame_tree_layout(const struct flame_tree *tree, double least, struct flame
 	struct flame_children children = flame_tree_children(tree);
 	VEC(struct cursor) path = { 0 };
 	const struct flame_node *nodes = tree->nodes.data;
-	push_box(boxes, (struct flame_box){ .total = nodes[0].total, .self = nodes[0].self });
+	push_box(boxes, (struct flame_box){ .total = nodes[0].total, .self = nodes[0].self, .samples = nodes[0].samples });
 	vec_push(&path, (struct cursor){ .next = children.first[0] });
 	while (path.count > 0) {
 		struct cursor *at = &path.data[path.count - 1];
 		if (at->next == children.first[at->node + 1]) {
 			if (at->merged > 0 && (double)at->merged_total >= least)
 				push_box(boxes, (struct flame_box){ .node = at->node, .merged = at->merged, .depth = nodes[at->node].depth + 1,
-				                                    .start = at->start, .total = at->merged_total, .self = at->merged_total });
+				                                    .start = at->start, .total = at->merged_total, .self = at->merged_total, .samples = at->merged_samples });
 			path.count--;
 			continue;
 		}
@@ -162,11 +165,12 @@ void flame_tree_layout(const struct flame_tree *tree, double least, struct flame
 		if ((double)n->total < least) {
 			at->merged++;
 			at->merged_total += n->total;
+			at->merged_samples += n->samples;
 			continue;
 		}
 		uint64_t start = at->start;
 		at->start += n->total;
-		push_box(boxes, (struct flame_box){ .node = node, .depth = n->depth, .start = start, .total = n->total, .self = n->self });
+		push_box(boxes, (struct flame_box){ .node = node, .depth = n->depth, .start = start, .total = n->total, .self = n->self, .samples = n->samples });
 		vec_push(&path, (struct cursor){ .node = node, .next = children.first[node], .start = start });
 	}
 	vec_release(&path);

@@ -14,6 +14,7 @@ struct flame_node {
 	uint32_t parent, name; // name: intern id
 	uint32_t depth;        // the node that holds everything: 0
 	uint64_t total, self;
+	uint64_t samples;      // with both counts, of the total; else 0
 };
 
 struct flame_tree {
@@ -27,7 +28,7 @@ struct flame_box {
 	uint32_t node;     // of a box of merged siblings: their parent
 	uint32_t merged;   // how many siblings it stands for; 0: it is a node itself
 	uint32_t depth;
-	uint64_t start, total, self;
+	uint64_t start, total, self, samples;
 };
 struct flame_boxes { VEC(struct flame_box) items; uint32_t depth; };
 
@@ -36,7 +37,8 @@ struct flame_children { uint32_t *nodes; size_t *first; };
 
 void flame_tree_init(struct flame_tree *tree);
 void flame_tree_release(struct flame_tree *tree);
-bool flame_tree_add(struct flame_tree *tree, const char *folded, size_t size, bool reverse, struct err *err);
+// `both`: behind each count stands how many samples it is.
+bool flame_tree_add(struct flame_tree *tree, const char *folded, size_t size, bool reverse, bool both, struct err *err);
 // The child of that name, made where there is none yet. UINT32_MAX: the tree is full.
 uint32_t flame_tree_child(struct flame_tree *tree, uint32_t parent, uint32_t name);
 struct flame_children flame_tree_children(const struct flame_tree *tree);

@@ -6,11 +6,13 @@
 
 #include "annotate/code.h"
 #include "base/closest.h"
+#include "profile/weights.h"
 
 struct group { // samples of one name in a file: in functions, or where it was inlined
 	uint32_t dso;
 	bool is_inlined;
 	uint64_t samples;
+	double weight;
 };
 
 struct building {
@@ -20,6 +22,7 @@ struct building {
 	VEC(struct group) groups;
 	size_t chosen;           // among the groups
 	struct group picked;     // that one
+	double squares;          // of all weights
 	struct hash_map by_addr; // image address -> index into `addrs`
 	VEC(struct annotate_addr) addrs;
 };
@@ -45,11 +48,19 @@ static bool same_group(const struct group *a, const struct group *b)
 	return a->dso == b->dso && a->is_inlined == b->is_inlined;
 }
 
-static const struct profile_frame *leaf_of(const struct building *b, const struct profile_sample *sample)
+static double weight_of(const struct building *b, const struct profile_sample *sample)
+{
+	return b->out->is_weighted ? (double)sample->weight : (double)profile_sample_count(b->profile, sample);
+}
+
+static const struct profile_frame *leaf_of(struct building *b, const struct profile_sample *sample)
 {
 	if (sample->event != b->options->event || sample->is_idle || !filter_keeps(b->options->filter, b->profile, sample))
 		return NULL;
-	b->out->samples++;
+	double weight = weight_of(b, sample);
+	b->out->samples += profile_sample_count(b->profile, sample);
+	b->out->weight += weight;
+	b->squares += weight * weight;
 	return sample->stack != PROFILE_NONE ? &b->profile->frames.data[b->profile->nodes.data[sample->stack].frame] : NULL;
 }
 
@@ -65,7 +76,9 @@ static bool group_of(const struct building *b, const struct profile_frame *frame
 static void find_groups(struct building *b)
 {
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
-		const struct profile_frame *frame = leaf_of(b, samples_get(&b->profile->samples, i, &(struct profile_sample){ 0 }));
+		struct profile_sample row;
+		const struct profile_sample *sample = samples_get(&b->profile->samples, i, &row);
+		const struct profile_frame *frame = leaf_of(b, sample);
 		struct group group;
 		uint32_t line;
 		if (frame == NULL || !group_of(b, frame, &group, &line))
@@ -75,11 +88,11 @@ static void find_groups(struct building *b)
 			at++;
 		if (at == b->groups.count)
 			vec_push(&b->groups, group);
-		if (at < b->groups.count)
-			b->groups.data[at].samples++;
+		b->groups.data[at].samples += profile_sample_count(b->profile, sample);
+		b->groups.data[at].weight += weight_of(b, sample);
 	}
 	for (size_t i = 1; i < b->groups.count; i++)
-		if (b->groups.data[i].samples > b->groups.data[b->chosen].samples)
+		if (b->groups.data[i].weight > b->groups.data[b->chosen].weight)
 			b->chosen = i;
 	if (b->chosen < b->groups.count)
 		b->picked = b->groups.data[b->chosen];
@@ -116,19 +129,20 @@ static bool nothing_found(const struct building *b, struct err *err)
 	               found[0] != '\0' ? "; did you mean " : "", found, found[0] != '\0' ? "?" : "");
 }
 
-struct annotate_count annotate_count(const struct annotate_options *options, uint64_t k, uint64_t n)
+struct annotate_count annotate_count(const struct annotate_options *options, uint64_t samples, double weight, const struct annotation *whole)
 {
-	struct annotate_count count = { .samples = k, .share = n > 0 ? (double)k / (double)n : 0 };
+	struct annotate_count count = { .samples = samples, .share = whole->weight > 0 ? weight / whole->weight : 0 };
+	double n = whole->n, k = count.share * n;
 	if (options->missing > 0)
-		count.range = loss_bounds((double)k, (double)n, options->missing, 1, 0, options->confidence).outer;
+		count.range = loss_bounds(k, n, options->missing, 1, 0, options->confidence).outer;
 	else
-		count.range = clopper_pearson((double)k, (double)n, options->confidence);
+		count.range = clopper_pearson(k, n, options->confidence);
 	return count;
 }
 
 // ---------------------------------------------------------------- counting
 
-static void count_line(struct building *b, const char *file, uint32_t line)
+static void count_line(struct building *b, const char *file, uint32_t line, uint64_t samples, double weight)
 {
 	struct annotation *out = b->out;
 	size_t i = 0;
@@ -136,10 +150,11 @@ static void count_line(struct building *b, const char *file, uint32_t line)
 		i++;
 	if (i == out->lines.count)
 		vec_push(&out->lines, (struct annotate_line){ .file = file, .line = line });
-	out->lines.data[i].count.samples++;
+	out->lines.data[i].count.samples += samples;
+	out->lines.data[i].count.share += weight; // until all are counted
 }
 
-static void count_addr(struct building *b, const struct profile_frame *frame, const struct profile_line *line, const char *inlined)
+static struct annotate_addr *addr_of(struct building *b, const struct profile_frame *frame, const struct profile_line *line, const char *inlined)
 {
 	bool is_new;
 	uint32_t at = *hash_map_put(&b->by_addr, frame->image_addr, (uint32_t)b->addrs.count, &is_new);
@@ -147,7 +162,7 @@ static void count_addr(struct building *b, const struct profile_frame *frame, co
 		vec_push(&b->addrs, (struct annotate_addr){ .start = b->picked.is_inlined ? 0 : frame->symbol_start,
 		                                            .image_addr = frame->image_addr, .line = line->line, .inlined = inlined,
 		                                            .file = line->file != 0 ? profile_text(b->profile, line->file) : "" });
-	b->addrs.data[at].samples++;
+	return &b->addrs.data[at];
 }
 
 static void count_samples(struct building *b)
@@ -155,8 +170,11 @@ static void count_samples(struct building *b)
 	const struct profile *profile = b->profile;
 	const struct group *chosen = &b->picked;
 	b->out->samples = 0;
+	b->out->weight = b->squares = 0;
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		const struct profile_frame *frame = leaf_of(b, samples_get(&profile->samples, i, &(struct profile_sample){ 0 }));
+		struct profile_sample row;
+		const struct profile_sample *sample = samples_get(&profile->samples, i, &row);
+		const struct profile_frame *frame = leaf_of(b, sample);
 		struct group group;
 		uint32_t at;
 		if (frame == NULL || !group_of(b, frame, &group, &at) || !same_group(chosen, &group))
@@ -165,9 +183,14 @@ static void count_samples(struct building *b)
 		const struct profile_line *line = &profile->chains.data[frame->first_line + (group.is_inlined ? at : 0)];
 		bool has_inlined = !group.is_inlined && frame->line_count > 1;
 		const char *inlined = has_inlined ? profile_text(profile, profile->functions.data[line->function].name) : NULL;
-		count_line(b, line->file != 0 ? profile_text(profile, line->file) : "", line->line);
-		count_addr(b, frame, line, inlined);
+		uint64_t samples = profile_sample_count(profile, sample);
+		double weight = weight_of(b, sample);
+		count_line(b, line->file != 0 ? profile_text(profile, line->file) : "", line->line, samples, weight);
+		struct annotate_addr *addr = addr_of(b, frame, line, inlined);
+		addr->samples += samples;
+		addr->weight += weight;
 	}
+	b->out->n = b->out->is_weighted ? kish_n(b->out->weight, b->squares) : (double)b->out->samples;
 }
 
 static uint64_t file_samples(const struct annotation *out, const char *file)
@@ -198,7 +221,7 @@ static void finish_lines(struct building *b)
 	qsort_r(out->lines.data, out->lines.count, sizeof(*out->lines.data), by_file_and_line, &copy);
 	free(copy.lines.data);
 	for (size_t i = 0; i < out->lines.count; i++)
-		out->lines.data[i].count = annotate_count(b->options, out->lines.data[i].count.samples, out->samples);
+		out->lines.data[i].count = annotate_count(b->options, out->lines.data[i].count.samples, out->lines.data[i].count.share, out);
 }
 
 static void name_others(struct building *b)
@@ -241,7 +264,7 @@ static void list_instructions(struct building *b)
 bool annotate_build(struct annotation *out, const struct profile *profile, const struct annotate_options *options, struct err *err)
 {
 	struct building b = { .out = out, .profile = profile, .options = options };
-	*out = (struct annotation){ .symbol = options->symbol };
+	*out = (struct annotation){ .symbol = options->symbol, .is_weighted = profile_weights_differ(profile, options->event) };
 	find_groups(&b);
 	bool good = b.groups.count > 0 || nothing_found(&b, err);
 	if (good) {
@@ -251,7 +274,7 @@ bool annotate_build(struct annotation *out, const struct profile *profile, const
 		name_others(&b);
 		out->dso = chosen->dso != PROFILE_NONE ? profile_text(profile, profile->dsos.data[chosen->dso].path) : "[no mapping]";
 		out->is_inlined = chosen->is_inlined;
-		out->count = annotate_count(options, chosen->samples, out->samples);
+		out->count = annotate_count(options, chosen->samples, chosen->weight, out);
 		list_instructions(&b);
 	}
 	vec_release(&b.groups);

@@ -31,7 +31,7 @@ struct annotate_options {
 
 struct annotate_count {
 	uint64_t samples;
-	double share;          // of all samples of the event
+	double share;          // of all samples of the event; of their periods where these differ, as in a report
 	struct interval range; // in these seconds; the worst case where samples are missing
 };
 
@@ -58,6 +58,8 @@ struct annotation { // strings live in the arena or the profile
 	bool is_capped;               // the function is longer than what is shown
 	struct annotate_count count;  // of the whole function
 	uint64_t samples;             // of the event, all that the filter keeps
+	double weight, n;             // their weights; how many samples of equal weight they are worth
+	bool is_weighted;             // the weights differ
 	VEC(struct annotate_line) lines;               // with samples; by file (the one with most samples first), then line
 	VEC(struct annotate_instruction) instructions; // by address; all of the function's where its code is at hand
 	size_t copies;                // functions of that name in the file that have samples; 1 for one that was only inlined

@@ -34,7 +34,7 @@ static void bare_instruction(struct reading *r, const struct annotate_addr *addr
 	if (r->image != NULL)
 		(void)image_offset_to_vaddr(r->image, addr->image_addr, &vaddr);
 	struct annotate_instruction row = { .vaddr = vaddr, .text = "", .file = addr->file, .line = addr->line, .inlined = addr->inlined };
-	row.count = annotate_count(r->code->options, addr->samples, r->out->samples);
+	row.count = annotate_count(r->code->options, addr->samples, addr->weight, r->out);
 	vec_push(&r->out->instructions, row);
 }
 
@@ -84,14 +84,16 @@ static void add_instruction(struct reading *r, const struct disassembled *text, 
 	if (where->count > 1 && where->frames[0].name != NULL)
 		row.inlined = kept(r->out, where->frames[0].name);
 	uint64_t samples = 0; // an address inside an instruction counts with it
+	double weight = 0;
 	for (; r->next < code->count && code->addrs[r->next].image_addr < image_addr + text->size; r->next++) {
 		samples += code->addrs[r->next].samples;
+		weight += code->addrs[r->next].weight;
 		if (row.file[0] == '\0') {
 			row.file = code->addrs[r->next].file;
 			row.line = code->addrs[r->next].line;
 		}
 	}
-	row.count = annotate_count(code->options, samples, r->out->samples);
+	row.count = annotate_count(code->options, samples, weight, r->out);
 	vec_push(&r->out->instructions, row);
 }
 

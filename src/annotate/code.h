@@ -7,6 +7,7 @@
 struct annotate_addr { // a sampled address
 	uint64_t start; // of the function that it is in, image address; 0 for an inlined one, over all its places
 	uint64_t image_addr, samples;
+	double weight; // of the samples, as annotation.weight
 	const char *file, *inlined; // as in annotate_instruction
 	uint32_t line;
 };
@@ -22,6 +23,7 @@ struct annotate_code {
 
 // Appends to instructions, and fills image_file, is_capped and note.
 void annotate_instructions(struct annotation *out, const struct annotate_code *code);
-struct annotate_count annotate_count(const struct annotate_options *options, uint64_t k, uint64_t n); // annotate.c
+// Of the event's samples in `whole`.
+struct annotate_count annotate_count(const struct annotate_options *options, uint64_t samples, double weight, const struct annotation *whole); // annotate.c
 
 #endif

@@ -78,6 +78,19 @@ void buf_decimal(struct buf *buf, uint64_t value)
 	buf_add(buf, digits + at, sizeof(digits) - at);
 }
 
+void buf_grouped(struct buf *buf, uint64_t value)
+{
+	size_t from = buf->size;
+	buf_decimal(buf, value);
+	for (size_t digits = buf->size - from, i = 1; i < digits; i++) // from the right
+		if (i % 3 == 0) {
+			size_t at = from + digits - i;
+			buf_byte(buf, ',');
+			memmove(buf->data + at + 1, buf->data + at, buf->size - 1 - at);
+			buf->data[at] = ',';
+		}
+}
+
 void buf_string(struct buf *buf, const char *s)
 {
 	buf_add(buf, s, strlen(s));

@@ -24,6 +24,7 @@ void buf_u32(struct buf *buf, uint32_t value);
 void buf_u64(struct buf *buf, uint64_t value);
 void buf_uleb(struct buf *buf, uint64_t value);  // DWARF 5, 7.6
 void buf_decimal(struct buf *buf, uint64_t value);
+void buf_grouped(struct buf *buf, uint64_t value);  // 1234567 as 1,234,567
 void buf_string(struct buf *buf, const char *s); // without its NUL
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *buf, const char *format, va_list args) __attribute__((format(printf, 2, 0)));

@@ -97,6 +97,8 @@ static bool annotate(struct choices *c, struct profile *profile, struct err *err
 	};
 	c->view.symfs = load->symfs;
 	c->view.recorded_wall_ns = profile->meta.start_wall_ns;
+	if (c->event == NULL)
+		select_say_left_out(profile, c->annotate.event);
 	bool good = annotate_build(&annotation, profile, &c->annotate, err);
 	if (good && strcmp(c->format, "json") == 0)
 		annotate_json(&annotation, &out);

@@ -153,8 +153,9 @@ static void add_head(struct buf *out, const struct annotation *a, const struct a
 	add_escaped(out, a->symbol);
 	buf_string(out, a->is_inlined ? ", inlined in " : " in ");
 	add_escaped(out, a->dso);
-	buf_printf(out, "\nsamples   %llu of %llu: %.1f%% (%.1f-%.1f)\n", (unsigned long long)a->count.samples, (unsigned long long)a->samples,
-	           100 * a->count.share, floor(1000 * a->count.range.lo) / 10, ceil(1000 * a->count.range.hi) / 10);
+	buf_printf(out, "\nsamples   %llu of %llu: %.1f%% (%.1f-%.1f)%s\n", (unsigned long long)a->count.samples, (unsigned long long)a->samples,
+	           100 * a->count.share, floor(1000 * a->count.range.lo) / 10, ceil(1000 * a->count.range.hi) / 10,
+	           a->is_weighted ? " of their periods, which differ" : "");
 	buf_printf(out, "range     %s, for one line or instruction at a time\n",
 	           view->is_worst_case ? "where self % in these seconds was, whatever the missing samples were" : "where self % in these seconds was");
 	buf_string(out, "skid      a sample names the instruction at which the interrupt was taken: what took\n"

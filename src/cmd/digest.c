@@ -12,6 +12,8 @@ bool digest_load(struct digest *digest, const char *path, const struct load_opti
 	for (size_t i = 0; good && i < profile.meta.caveats.count; i++)
 		log_warn("%s: %s", path, profile_text(&profile, profile.meta.caveats.data[i]));
 	good = good && digest_build(digest, &profile, path, options, err);
+	if (good && options->event == NULL && digest->left_out != NULL)
+		log_warn("%s: this is %s alone; left out: %s (--event takes another)", path, digest->event, digest->left_out);
 	profile_release(&profile);
 	return good;
 }

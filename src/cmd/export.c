@@ -8,6 +8,7 @@
 #include "cmd/lacks.h"
 #include "cmd/select.h"
 #include "export/exporter.h"
+#include "profile/weights.h"
 #include "report/report.h"
 
 enum { ID_FORMAT = 1, ID_OUTPUT, ID_EVENT, ID_IDLE, ID_MERGE_THREADS };
@@ -78,6 +79,7 @@ static bool export(void *choices, struct profile *profile, struct err *err)
 	struct buf out = { 0 };
 	if (!select_load(&c->selection, profile, err) || !select_event(profile, c->event, &c->input.event, err))
 		return false;
+	c->input.by_period = profile_weights_differ(profile, c->input.event);
 	options.filter = c->selection.filter; // borrowed
 	options.inlines = c->selection.load.inlines;
 	options.idle = c->input.idle;
@@ -87,9 +89,11 @@ static bool export(void *choices, struct profile *profile, struct err *err)
 	input.inlines = c->selection.load.inlines;
 	input.report = &report;
 	bool is_done = report_build(&report, profile, &options, err) && c->exporter->write(&input, &out, err) && put(c, &out, err);
-	bool is_script = strcmp(c->exporter->name, "script") == 0;
+	bool is_script = strcmp(c->exporter->name, "script") == 0, is_of_all = is_script || c->exporter->needs_report;
 	if (is_done && (is_script || strcmp(c->exporter->name, "folded") == 0)) // no place in the format
 		lacks_say(&report, is_script ? PROFILE_NONE : c->input.event);
+	if (is_done && c->event == NULL && !is_of_all)
+		select_say_left_out(profile, c->input.event);
 	if (is_done && strcmp(c->output, "-") != 0)
 		log_info("wrote %s", c->output);
 	report_release(&report);

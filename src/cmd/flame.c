@@ -11,6 +11,8 @@
 #include "cmd/select.h"
 #include "contrib/flamegraph/flamegraph.h"
 #include "export/exporter.h"
+#include "profile/weights.h"
+#include "report/left_out.h"
 #include "report/report.h"
 
 enum { ID_OUTPUT = 1, ID_INVERTED, ID_REVERSE, ID_WIDTH, ID_COLORS, ID_TITLE, ID_EVENT, ID_DIFF, ID_NEW, ID_WIDTHS, ID_CHILDREN };
@@ -138,6 +140,14 @@ static void window_text(const struct profile *profile, const struct report *repo
 		buf_printf(out, " on %s", profile_text(profile, meta->host));
 }
 
+static void left_out_text(const struct profile *profile, const struct report_event *e, struct buf *out)
+{
+	struct buf others = { 0 };
+	if (report_left_out(profile, (uint32_t)(e->source - profile->events.data), &others) > 0)
+		buf_printf(out, "\nnot in it, other events of the recording: %s", buf_text(&others));
+	buf_release(&others);
+}
+
 // Samples, loss, window; and how far the stacks reach.
 static void subtitle_text(const struct profile *profile, const struct report *report, const struct report_event *e, struct buf *out)
 {
@@ -146,6 +156,8 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 	buf_printf(out, " samples of %s", e->name);
 	if (e->source->is_clock && !e->source->is_freq && e->source->period > 0)
 		buf_printf(out, ", one per %.4g ms", (double)e->source->period / 1e6);
+	if (e->is_weighted)
+		buf_printf(out, " \xc2\xb7 widths: %s, as the samples' periods differ", e->source->is_clock ? "CPU time" : e->name);
 	if (e->is_loss_known)
 		counted(out, " \xc2\xb7 lost ", e->lost, e->taken + e->lost);
 	else
@@ -160,6 +172,7 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 		counted(out, ", unwind failed ", (double)e->stacks_failed, (double)stacks);
 	if (e->stacks_guessed > 0)
 		counted(out, ", with a guessed frame ", (double)e->stacks_guessed, (double)stacks);
+	left_out_text(profile, e, out);
 	if (e->verdict != VERDICT_SOUND)
 		buf_byte(out, '\n');
 	report_verdict(e, out);
@@ -201,6 +214,14 @@ static const struct report_event *event_of(const struct report *report, const st
 	return NULL;
 }
 
+// The page says what samples are worth, the picture what they counted.
+static const char *unit_of(const struct choices *c, const struct report_event *e)
+{
+	if (!e->is_weighted)
+		return NULL;
+	return c->graph.format == FLAMEGRAPH_HTML ? "samples of equal weight" : e->source->is_clock ? "ns of CPU time" : e->name;
+}
+
 static void texts(struct choices *c, const struct profile *profile, const struct report *report, const struct report_event *event,
                   const struct flame_changes *changes, struct buf *title, struct buf *subtitle)
 {
@@ -211,6 +232,8 @@ static void texts(struct choices *c, const struct profile *profile, const struct
 	if (c->graph.title == NULL)
 		c->graph.title = buf_text(title);
 	c->graph.subtitle = buf_text(subtitle);
+	c->graph.unit = unit_of(c, event);
+	c->graph.both_counts = event->is_weighted && c->graph.format == FLAMEGRAPH_SVG;
 	c->graph.is_comparison = changes != NULL;
 }
 
@@ -225,7 +248,8 @@ static bool draw(struct choices *c, const struct profile *profile, uint32_t even
 	bool is_done = report_build(&report, profile, &options, err);
 	const struct report_event *e = is_done ? event_of(&report, &profile->events.data[event]) : NULL;
 	if (e != NULL) {
-		struct export_input input = { .profile = profile, .filter = &c->selection.filter, .inlines = c->selection.load.inlines, .event = event };
+		struct export_input input = { .profile = profile, .filter = &c->selection.filter, .inlines = c->selection.load.inlines, .event = event,
+			.by_period = e->is_weighted, .both_counts = e->is_weighted };
 		texts(c, profile, &report, e, changes, &title, &subtitle);
 		is_done = render(c, &input, &report, e, changes, &out, err) && output_file(c->output, out.data, out.size, err);
 	}
@@ -266,6 +290,8 @@ static bool flame(void *choices, struct profile *profile, struct err *err)
 	c->selection.load.no_lines = true;
 	if (!choose_format(c, err) || !choose_sides(c, err) || !select_load(&c->selection, profile, err) || !select_event(profile, c->event, &event, err))
 		return false;
+	if (c->event == NULL)
+		select_say_left_out(profile, event);
 	bool is_done = !is_diff || flame_changes_load(&changes, &c->sides, &c->selection.load, c->event, profile, err);
 	is_done = is_done && draw(c, profile, event, is_diff ? &changes : NULL, err);
 	flame_changes_release(&changes);
@@ -309,6 +335,6 @@ static const char *const usages[] = { "perfsample flame [-i FILE] [-o FILE.svg|F
 const struct command command_flame = {
 	.name = "flame", .summary = "a flame graph: one self-contained SVG or HTML file", .usages = usages, .options = options, .run = run,
 	.description = "Draws the recording as a flame graph in one file that needs nothing else: hover for figures, click to zoom, / to search. "
-	               "A frame's width is the share of the samples that had it on the stack; left to right is by name, not by time. The subtitle says how many "
+	               "A frame's width is the share of the samples that had it on the stack, by their periods where these differ; left to right is by name, not by time. The subtitle says how many "
 	               "samples it stands on and what is missing.",
 };

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "profile/core_events.h"
+#include "report/left_out.h"
 
 void select_init(struct selection *selection)
 {
@@ -218,7 +220,7 @@ bool select_event(const struct profile *profile, const char *name, uint32_t *eve
 	for (size_t i = 0; i < profile->events.count; i++) {
 		const struct profile_event *e = &profile->events.data[i];
 		const char *text = profile_text(profile, e->name);
-		if (e->is_sampling && (name == NULL ? has_samples(profile, i) : strcmp(name, text) == 0)) {
+		if (e->is_sampling && (name == NULL ? has_samples(profile, i) : strcmp(name, text) == 0 || profile_event_has_part(profile, e, name))) {
 			*event = (uint32_t)i;
 			buf_release(&names);
 			return true;
@@ -231,6 +233,14 @@ bool select_event(const struct profile *profile, const char *name, uint32_t *eve
 		err_set(err, STATUS_USAGE, "--event: no event '%s' in this recording; it has %s", name, names.size > 0 ? names.data : "none");
 	buf_release(&names);
 	return name == NULL; // a recording without samples has nothing to choose from
+}
+
+void select_say_left_out(const struct profile *profile, uint32_t event)
+{
+	struct buf others = { 0 };
+	if (log_level() >= LOG_WARN && event < profile->events.count && report_left_out(profile, event, &others) > 0)
+		log_warn("this is %s alone; left out: %s (--event takes another)", profile_text(profile, profile->events.data[event].name), buf_text(&others));
+	buf_release(&others);
 }
 
 int select_run(const struct select_command *command, int argc, char **argv, void *choices, struct selection *selection)

@@ -77,5 +77,7 @@ bool select_resolve(struct selection *selection, const struct profile *profile, 
 bool select_load(struct selection *selection, struct profile *profile, struct err *err);
 // The number of the event by that name, or (NULL) of the first that has samples. STATUS_USAGE lists the events of the recording.
 bool select_event(const struct profile *profile, const char *name, uint32_t *event, struct err *err);
+// Says on standard error which other events a command leaves out that was not told which one to take.
+void select_say_left_out(const struct profile *profile, uint32_t event);
 
 #endif

@@ -1,6 +1,6 @@
 // callgrind's profile format (valgrind's manual, "Callgrind Format Specification"), for KCachegrind and callgrind_annotate.
 //
-// Costs are samples and, of clocks, ns of CPU time. Inlined functions are called functions. How often a function was called is not known to a
+// Costs are samples and, of clocks, ns of CPU time, of other events their number; what shares are of stands first. Inlined functions are called functions. How often a function was called is not known to a
 // sampling profiler: `calls=` tells in how many samples the call was seen.
 #include <stdlib.h>
 #include <string.h>
@@ -136,12 +136,19 @@ static void put_file(struct writer *w, const char *key, uint32_t file)
 	buf_byte(w->out, '\n');
 }
 
+static void put_both(struct writer *w, const struct cost *cost)
+{
+	unsigned long long samples = cost->samples, weight = cost->weight;
+	if (!w->has_weights)
+		buf_printf(w->out, " %llu\n", samples);
+	else
+		buf_printf(w->out, " %llu %llu\n", w->input->by_period ? weight : samples, w->input->by_period ? samples : weight);
+}
+
 static void put_cost(struct writer *w, uint32_t line, const struct cost *cost)
 {
-	buf_printf(w->out, "%u %llu", line, (unsigned long long)cost->samples);
-	if (w->has_weights)
-		buf_printf(w->out, " %llu", (unsigned long long)cost->weight);
-	buf_byte(w->out, '\n');
+	buf_printf(w->out, "%u", line);
+	put_both(w, cost);
 }
 
 static uint32_t file_of(const struct writer *w, uint32_t place)
@@ -226,11 +233,12 @@ static void put_header(struct writer *w)
 		buf_string(w->out, "event: ns : CPU time, ns\n");
 	else if (w->has_weights)
 		buf_string(w->out, "event: count : Events counted\n");
-	buf_printf(w->out, "events: samples%s\nsummary: %llu", w->is_clock ? " ns" : w->has_weights ? " count" : "",
-	           (unsigned long long)w->total.samples);
-	if (w->has_weights)
-		buf_printf(w->out, " %llu", (unsigned long long)w->total.weight);
-	buf_byte(w->out, '\n');
+	const char *weight = w->is_clock ? "ns" : w->has_weights ? "count" : "";
+	if (w->input->by_period) // viewers show the first
+		buf_printf(w->out, "events: %s samples\nsummary:", weight);
+	else
+		buf_printf(w->out, "events: samples%s%s\nsummary:", *weight != '\0' ? " " : "", weight);
+	put_both(w, &w->total);
 }
 
 static bool write(const struct export_input *input, struct buf *out, struct err *err)

@@ -21,7 +21,8 @@ struct export_input {
 	bool inline_marks;                 // folded: "_[i]" behind inlined functions, for flame graphs
 	const char *const *function_marks; // folded: by function of the profile, what stands behind its name, or NULL; for flame graphs
 	bool idle;                         // folded: samples of pid 0 too
-	bool by_period;                    // folded: counts are sums of periods, not samples
+	bool by_period;                    // what is counted is periods, not samples: where the samples' differ, shares are of them (profile/weights.h)
+	bool both_counts;                  // folded: behind each count the number of samples, for flame graphs
 	uint32_t event;                    // folded: index of the event whose samples are counted
 	bool header, hide_calls;           // script: --header, -G
 	size_t first_sample, sample_count; // script: a slice, so that long outputs are written in pieces; count 0: all

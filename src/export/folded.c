@@ -19,11 +19,11 @@ enum { DRAINED_BYTES = 64 * 1024 }; // stays in the second-level cache
 struct front { uint32_t comm, mark; int32_t pid, tid; };
 _Static_assert(sizeof(struct front) == 16, "no padding");
 
-struct tally { uint32_t stack, next; /* of the same front; NONE: the last */ uint64_t count; }; // a stack may have several
+struct tally { uint32_t stack, next; /* of the same front; NONE: the last */ uint64_t count, samples; }; // a stack may have several
 
 struct node {
 	uint32_t parent, label, first_child, next_sibling; // NONE: there is none
-	uint64_t count;                                    // of stacks that end here
+	uint64_t count, samples;                           // of stacks that end here
 };
 
 struct place { uint32_t front, node; }; // where a stack of the profile is in the tree, below this front
@@ -81,7 +81,8 @@ static void count_samples(struct folding *f)
 		}
 		uint32_t *first = &f->first_tally.data[*front], next = *first;
 		*first = (uint32_t)f->tallies.count;
-		vec_push(&f->tallies, (struct tally){ .stack = row->stack, .next = next, .count = f->input->by_period ? row->weight : row->samples });
+		vec_push(&f->tallies, (struct tally){ .stack = row->stack, .next = next, .count = f->input->by_period ? row->weight : row->samples,
+		         .samples = row->samples });
 	}
 	vec_release(&counts.rows);
 	free(fronts);
@@ -247,6 +248,7 @@ static void grow_tree(struct folding *f)
 		for (uint32_t t = f->first_tally.data[id]; t != NONE; t = f->tallies.data[t].next) {
 			uint32_t node = stack_node(f, id, top, f->tallies.data[t].stack);
 			f->nodes.data[node].count += f->tallies.data[t].count;
+			f->nodes.data[node].samples += f->tallies.data[t].samples;
 		}
 	}
 }
@@ -307,6 +309,10 @@ static bool write_lines(struct folding *f, struct buf *out, struct err *err)
 			buf_add(out, prefix.data, prefix.size);
 			buf_byte(out, ' ');
 			buf_decimal(out, node->count);
+			if (f->input->both_counts) {
+				buf_byte(out, ' ');
+				buf_decimal(out, node->samples);
+			}
 			buf_byte(out, '\n');
 			if (out->size >= DRAINED_BYTES && input->drain != NULL)
 				is_wanted = input->drain(input->drain_context, out, err);

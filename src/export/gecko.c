@@ -33,6 +33,7 @@ struct writer {
 	VEC(uint32_t) libs;      // dsos, by row of the profile's table
 	uint32_t *lib_of_dso;
 	bool is_clock;
+	double mean_period;      // with by_period, of events that are no clocks
 	struct buf *out, name;
 };
 
@@ -155,11 +156,21 @@ static void put_samples(struct writer *w, const struct export_thread *t)
 	COLUMN(w, "time", t->count, json_put_fixed(w->out, NULL, ms_since_start(w, samples_at(samples, rows[i]).time_ns), 6));
 	if (w->is_clock)
 		COLUMN(w, "weight", t->count, json_put_fixed(w->out, NULL, (double)samples_at(samples, rows[i]).weight / 1e6, 6));
+	else if (w->mean_period > 0) // the format knows no events: a sample is worth as many average ones
+		COLUMN(w, "weight", t->count, json_put_fixed(w->out, NULL, (double)samples_at(samples, rows[i]).weight / w->mean_period, 9));
 	else
 		COLUMN(w, "weight", t->count, json_put_u64(w->out, NULL, profile_sample_count(w->profile, samples_get(samples, rows[i], &(struct profile_sample){ 0 }))));
 	json_put_text(w->out, "weightType", w->is_clock ? "tracing-ms" : "samples");
 	json_put_u64(w->out, "length", t->count);
 	json_close_object(w->out);
+}
+
+static double mean_period(const struct writer *w)
+{
+	double sum = 0;
+	for (size_t i = 0; i < w->threads.threads.count; i++)
+		sum += (double)w->threads.threads.data[i].weight;
+	return w->threads.samples.count > 0 ? sum / (double)w->threads.samples.count : 0;
 }
 
 static const struct export_step *step_of_row(const struct writer *w, size_t stack)
@@ -450,6 +461,7 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	struct writer w = { .input = input, .profile = p, .out = out, .is_clock = input->event < p->events.count && p->events.data[input->event].is_clock };
 	export_stacks_init(&w.stacks, input);
 	export_threads_read(&w.threads, input);
+	w.mean_period = input->by_period && !w.is_clock ? mean_period(&w) : 0;
 	for (size_t i = 0; i < w.threads.samples.count; i++)
 		export_stack_of(&w.stacks, samples_get(&p->samples, w.threads.samples.data[i], &(struct profile_sample){ 0 })); // all nodes and steps are known from here on
 	w.t.row_of_node = none_array(w.stacks.nodes.count);

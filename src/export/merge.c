@@ -19,7 +19,7 @@ static void write_head(const struct hosts *m, struct buf *out)
 	const char *what = m->options.runs ? "run" : "host";
 	buf_printf(out, "merge  %zu %s%s, %s, ", hosts, what, hosts == 1 ? "" : "s", m->event);
 	text_count(out, m->n);
-	buf_string(out, " samples, weights = CPU-s, ");
+	buf_printf(out, " samples, weights = %s, ", m->first.is_clock ? "CPU-s" : "events counted");
 	if (m->options.these_only || hosts < 2)
 		buf_printf(out, "interval of %s alone\n", hosts < 2 ? "sampling" : "these hosts");
 	else

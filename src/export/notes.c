@@ -8,6 +8,7 @@
 #include "export/counts.h"
 #include "export/place.h"
 #include "export/text.h"
+#include "report/left_out.h"
 
 const struct report_event *export_report_event(const struct export_input *input)
 {
@@ -24,6 +25,12 @@ static void add(struct export_notes *notes, struct buf *text)
 	buf_text(&line);
 	vec_push(&notes->lines, buf_detach(&line));
 	buf_clear(text);
+}
+
+void export_unit(const struct export_input *input, struct buf *out)
+{
+	const struct profile_event *e = input->event < input->profile->events.count ? &input->profile->events.data[input->event] : NULL;
+	buf_string(out, e == NULL || !input->by_period ? "samples" : e->is_clock ? "CPU time" : profile_text(input->profile, e->name));
 }
 
 static uint64_t kept_samples(const struct export_input *input)
@@ -73,6 +80,19 @@ static void sampled(struct export_notes *notes, const struct export_input *input
 	if (e != NULL && e->is_filtered)
 		buf_printf(text, ", selected from %.0f", e->unfiltered);
 	add(notes, text);
+	if (input->by_period) {
+		buf_string(text, "the samples' periods differ: shares are of ");
+		export_unit(input, text);
+		buf_string(text, ", not of the number of samples");
+		add(notes, text);
+	}
+	if (report_left_out(input->profile, input->event, text) > 0) {
+		struct buf line = { 0 };
+		buf_printf(&line, "not in it, other events of the recording: %s", buf_text(text));
+		buf_clear(text);
+		add(notes, &line);
+		buf_release(&line);
+	}
 }
 
 static void missing(struct export_notes *notes, const struct report_event *e, struct buf *text)
@@ -198,6 +218,10 @@ void export_title(const struct export_input *input, struct buf *out)
 	buf_string(out, " (");
 	text_count(out, e != NULL ? e->taken : (double)kept_samples(input));
 	buf_string(out, " samples");
+	if (input->by_period) {
+		buf_string(out, " weighed by ");
+		export_unit(input, out);
+	}
 	if (e != NULL) {
 		buf_string(out, ", lost ");
 		if (e->is_loss_known)

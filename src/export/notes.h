@@ -14,6 +14,8 @@ void export_notes_of_samples(struct export_notes *notes, const struct export_inp
 void export_notes_release(struct export_notes *notes);
 // "gcc (60,150 samples, lost 0.07%)": what was recorded, for a title. Not escaped.
 void export_title(const struct export_input *input, struct buf *out);
+// What is counted: "samples", or with by_period "CPU time" or the event's name. Not escaped.
+void export_unit(const struct export_input *input, struct buf *out);
 const struct report_event *export_report_event(const struct export_input *input); // NULL: no report
 
 #endif

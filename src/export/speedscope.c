@@ -13,7 +13,7 @@ struct writer {
 	const struct profile *profile;
 	struct export_stacks stacks;
 	struct export_threads threads;
-	bool is_clock;           // weights are ns of CPU time, else samples
+	bool is_clock;           // weights are ns of CPU time; else samples, or with by_period what the event counted
 	uint32_t *frame_of;      // by place; NONE: not in the file
 	VEC(uint32_t) frames;    // places, by index in the file
 	VEC(uint32_t) file_step; // by frame: a step that tells its file
@@ -59,7 +59,7 @@ static void put_profile(struct writer *w, const char *name, size_t first, size_t
 	for (size_t i = first; i < first + count; i++) {
 		struct profile_sample s_row;
 		const struct profile_sample *s = samples_get(&w->profile->samples, w->threads.samples.data[i], &s_row);
-		uint64_t weight = w->is_clock ? s->weight : profile_sample_count(w->profile, s);
+		uint64_t weight = w->is_clock || w->input->by_period ? s->weight : profile_sample_count(w->profile, s);
 		total += weight;
 		json_put_u64(w->out, NULL, weight);
 	}
@@ -83,7 +83,8 @@ static void put_profiles(struct writer *w)
 		buf_clear(&name);
 		export_thread_name(w->profile, t, &name);
 		put_profile(w, buf_text(&name), t->first, t->count);
-		if (t->count > w->threads.threads.data[busiest].count)
+		const struct export_thread *most = &w->threads.threads.data[busiest];
+		if (w->input->by_period ? t->weight > most->weight : t->count > most->count)
 			busiest = i;
 	}
 	json_close_array(w->out);

@@ -217,7 +217,7 @@ static void write_missing(struct text *t)
 			buf_byte(t->out, ')');
 			write_span(t, e);
 		} else {
-			buf_string(t->out, e->source->is_accounted || e->is_filtered ? "; none lost" : "; loss not recorded");
+			buf_string(t->out, e->is_loss_known ? "; none lost" : "; lost: not known");
 		}
 	} else if (e->lost + silent > 0) {
 		buf_string(t->out, "; missing ");

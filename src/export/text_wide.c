@@ -156,7 +156,7 @@ static void write_loss(struct text *t)
 	}
 	head(t, "loss");
 	if (e->missing <= 0) {
-		buf_string(t->out, e->source->is_accounted ? "none\n" : "none in the file; what was lost is not recorded\n");
+		buf_string(t->out, e->is_loss_known ? "none\n" : "none in the file; what was lost is not known\n");
 	} else if (!e->is_lossy) {
 		text_loss_percent(t->out, e->missing / (e->n + e->missing));
 		buf_printf(t->out, ": moves no row by more than %.2f pp\n", ceil_to(100 * e->missing / (e->n + e->missing), 2));

@@ -281,6 +281,8 @@ static void place_losses(struct loader *loader, bool any_accounted)
 static void sum_readings(struct loader *loader)
 {
 	struct account *account = &loader->account;
+	struct hash_map cpus = { 0 };       // (event, CPU) to index into `enabled`: an event has other ids there after its rate was changed
+	VEC(uint64_t) enabled = { 0 };
 	for (size_t i = 0; i < loader->profile->events.count; i++)
 		vec_push(&account->due, (struct account_due){ 0 });
 	for (size_t i = 0; i < loader->account.last.count; i++) {
@@ -290,6 +292,13 @@ static void sum_readings(struct loader *loader)
 		event->value += last->value;
 		event->time_enabled_ns += last->enabled;
 		event->time_running_ns += last->running;
+		bool is_new;
+		uint32_t at = *hash_map_put(&cpus, (uint64_t)last->event << 32 | last->cpu, (uint32_t)enabled.count, &is_new);
+		if (is_new)
+			vec_push(&enabled, 0);
+		enabled.data[at] += last->enabled;
+		if (enabled.data[at] > event->enabled_most_ns)
+			event->enabled_most_ns = enabled.data[at];
 		event->lost += last->lost;
 		const uint32_t *own = hash_map_get(&account->period_ids, last->id);
 		uint64_t period = own != NULL ? account->periods.data[*own] : event->period;
@@ -297,6 +306,8 @@ static void sum_readings(struct loader *loader)
 		account->due.data[last->event].all += due;
 		account->due.data[last->event].over += floor(due);
 	}
+	hash_map_release(&cpus);
+	vec_release(&enabled);
 }
 
 // Due samples: CPU time over the period, or, for counters, the count over the period, of each stretch and CPU. Ticks that an exclude bit drops, and periods

@@ -21,6 +21,7 @@
 #include "load/loader.h"
 #include "load/text.h"
 #include "profile/combs.h"
+#include "profile/core_events.h"
 
 enum {
 	QUEUE_BYTES_MOST = 128 << 20,
@@ -529,8 +530,10 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	release_replay(loader);
 	if (good)
 		finish(loader);
-	if (good)
+	if (good) {
+		profile_join_core_events(profile);
 		profile_pool_combs(profile);
+	}
 	if (good && options->sink != NULL)
 		options->sink->finish(options->sink->context, reader, profile);
 	release(loader);

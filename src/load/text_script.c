@@ -315,6 +315,7 @@ static void open_sample(struct script *s, const struct sample_line *line, uint32
 	s->is_open = true;
 	s->has_period |= line->has_period;
 	s->has_times |= line->has_time;
+	s->t->profile->events.data[event].lacks_periods |= !line->has_period;
 	vec_clear(&s->frames);
 	vec_clear(&s->inlined);
 	s->sample = (struct profile_sample){

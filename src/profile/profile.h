@@ -61,9 +61,11 @@ struct profile_throttle { uint64_t from_ns, to_ns; uint32_t cpu, event; };
 
 struct profile_event {
 	uint32_t name;              // intern id
+	uint32_t parts;             // of an event on several core PMUs (core_events.h): the names that it has in the file, one a line; intern id, 0: it is one
 	bool is_clock;              // weights are ns of CPU time
 	bool is_freq;               // sampled by frequency: periods vary
 	bool counts_by_weight;      // a row of `samples` stands for as many samples as its weight: stacks that were counted elsewhere, without times
+	bool lacks_periods;         // what some of its samples stand for is not known (text of other tools): all count alike
 	uint64_t period;            // fixed period (ns for clocks), or the frequency's nominal one
 	uint64_t frequency;
 	bool excludes_user, excludes_kernel, excludes_idle;
@@ -73,6 +75,7 @@ struct profile_event {
 	bool is_accounted;          // READ records of ours: lost, expected and silent can be told
 	bool lost_counts_reads;     // attr.inherit_stat: `lost` has the kernel's READ records of tasks that ended among it, if they found no room
 	uint64_t time_running_ns, time_enabled_ns, value, lost;
+	uint64_t enabled_most_ns;   // the longest of its times enabled on one CPU: an event of a task is enabled on all of them while the task runs on one
 	uint64_t dropped, shortened, sideband_lost, idle, others, recorder_cpu_ns;
 	uint64_t idle_unsampled;    // ticks of idle CPUs that never came as samples (our recordings of whole CPUs): idle, not silent
 	uint64_t accounted_ns;      // what sampling took from the program by the recorder's books (record --cost); 0: not reckoned

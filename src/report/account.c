@@ -94,7 +94,6 @@ static void count_what_was_due(struct build *b)
 	const struct tally *t = &b->tally;
 	event->taken = (double)t->samples - (b->options->idle ? (double)t->idle_samples : 0);
 	event->is_accounted = e->is_accounted;
-	event->is_loss_known = b->profile->meta.unknown_loss == 0;
 	event->idle = (double)t->idle_samples;
 	if (event->is_filtered) {
 		event->lost = build_located_loss(b);
@@ -220,6 +219,7 @@ void account_event(struct build *b)
 	event->threads = t->threads;
 	event->processes = t->processes;
 	count_what_was_due(b);
+	event->is_loss_known = b->profile->meta.unknown_loss == 0 && (event->is_accounted || event->lost > 0);
 	event->unfiltered = event->is_filtered ? (double)samples_before_filter(b) : event->taken;
 	if (event->is_filtered && can_expect(e))
 		count_whole_silence(b);
@@ -236,8 +236,10 @@ void account_event(struct build *b)
 	event->recorder_share = b->report->seconds > 0 ? event->recorder_cpu_s / b->report->seconds : 0;
 	// Only events that need a counter of the hardware are multiplexed; a task's clock that ran less than it was enabled was merely not running.
 	bool needs_counter = e->attr_type != TYPE_SOFTWARE && e->attr_type != TYPE_TRACEPOINT;
-	event->multiplexed = needs_counter && e->time_enabled_ns > e->time_running_ns && e->time_running_ns > 0
-		? (double)e->time_running_ns / (double)e->time_enabled_ns : 1;
+	// One of a task is opened on each CPU, and enabled on all of them while the task runs on one (perf_event_update_time: inactive is enabled too).
+	bool is_of_tasks = strcmp(profile_text(b->profile, b->profile->meta.scope), "events per task and CPU") == 0;
+	uint64_t enabled = is_of_tasks && e->enabled_most_ns > 0 ? e->enabled_most_ns : e->time_enabled_ns;
+	event->multiplexed = needs_counter && enabled > e->time_running_ns && e->time_running_ns > 0 ? (double)e->time_running_ns / (double)enabled : 1;
 	if (event->multiplexed < 1)
 		find_blocks_off(b);
 	count_stacks(b);

@@ -385,6 +385,18 @@ static bool one_after_the_other(const struct work *w)
 	return last[0] < first[1] || last[1] < first[0];
 }
 
+static void say_left_out(struct work *w)
+{
+	for (int side = 0; side < 2; side++) {
+		for (size_t i = 0; i < w->diff->sides[side].runs; i++) {
+			if (w->runs[side][i]->left_out == NULL)
+				continue;
+			caveat(w->diff, "%s alone is compared; left out: %s", w->diff->event, w->runs[side][i]->left_out);
+			return; // one recording's will do
+		}
+	}
+}
+
 static void add_caveats(struct work *w)
 {
 	struct diff *diff = w->diff;
@@ -393,6 +405,7 @@ static void add_caveats(struct work *w)
 		       : "fewer than 3 runs on a side: run-to-run differences not measured");
 	if (one_after_the_other(w))
 		caveat(diff, "sides not alternated: drift not excluded");
+	say_left_out(w);
 	differing(w, "kernels", offsetof(struct digest, kernel));
 	differing(w, "CPU models", offsetof(struct digest, cpu));
 	differing(w, "hosts", offsetof(struct digest, host));

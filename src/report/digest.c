@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "profile/clones.h"
+#include "profile/core_events.h"
+#include "report/left_out.h"
 #include "report/report.h"
 
 // ---------------------------------------------------------------- names of two builds
@@ -155,7 +157,7 @@ static const struct report_event *find_event(const struct report *report, const 
 {
 	for (size_t i = 0; i < report->events.count; i++) {
 		const struct report_event *e = &report->events.data[i];
-		if (e->source->is_sampling && (name == NULL ? e->taken > 0 : strcmp(e->name, name) == 0))
+		if (e->source->is_sampling && (name == NULL ? e->taken > 0 : strcmp(e->name, name) == 0 || profile_event_has_part(report->profile, e->source, name)))
 			return e;
 	}
 	if (name != NULL)
@@ -165,7 +167,7 @@ static const struct report_event *find_event(const struct report *report, const 
 	return NULL;
 }
 
-static void fill_blocks(struct digest *digest, const struct report *report, const struct profile *p, uint32_t event)
+static void fill_blocks(struct digest *digest, const struct report *report, const struct profile *p, uint32_t event, bool by_weight)
 {
 	double length = (double)(report->to_ns - report->from_ns) / DIGEST_BLOCKS;
 	for (size_t i = 0; i < p->samples.count && length > 0; i++) {
@@ -174,8 +176,30 @@ static void fill_blocks(struct digest *digest, const struct report *report, cons
 		if (s->event != event || s->is_idle || s->time_ns < report->from_ns)
 			continue;
 		size_t block = (size_t)((double)(s->time_ns - report->from_ns) / length);
-		digest->block_n[block < DIGEST_BLOCKS ? block : DIGEST_BLOCKS - 1] += (double)profile_sample_count(p, s);
+		digest->block_n[block < DIGEST_BLOCKS ? block : DIGEST_BLOCKS - 1] += by_weight ? (double)s->weight : (double)profile_sample_count(p, s);
 	}
+}
+
+// A file without readings: each sample stands for its period.
+static double sampled_amount(const struct profile *p, uint32_t event)
+{
+	enum { POINTS = 512 };
+	struct sample_point points[POINTS];
+	double sum = 0;
+	for (size_t at = 0, count; (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count)
+		for (size_t i = 0; i < count; i++) {
+			const struct sample_context *c = &p->samples.contexts.data[points[i].context];
+			sum += c->event == event && c->is_idle == 0 ? (double)points[i].weight : 0;
+		}
+	return sum;
+}
+
+static void keep_left_out(struct digest *digest, const struct profile *p, uint32_t event)
+{
+	struct buf others = { 0 };
+	if (report_left_out(p, event, &others) > 0)
+		digest->left_out = keep(digest, buf_text(&others));
+	buf_release(&others);
 }
 
 static void fill(struct digest *digest, const struct report *report, const struct report_event *event, bool children)
@@ -196,12 +220,13 @@ static void fill(struct digest *digest, const struct report *report, const struc
 	digest->period = source->period;
 	digest->frequency = source->frequency;
 	digest->n = event->n;
-	digest->amount = source->is_clock ? event->cpu_seconds : (double)source->value;
+	digest->amount = source->is_clock ? event->cpu_seconds : source->value > 0 ? (double)source->value : source->counts_by_weight ? 0 : sampled_amount(p, id);
+	keep_left_out(digest, p, id);
 	digest->lost = event->lost;
 	digest->missing = event->missing;
 	digest->seconds = report->seconds;
 	digest->start_wall_ns = p->meta.start_wall_ns;
-	fill_blocks(digest, report, p, id);
+	fill_blocks(digest, report, p, id, event->is_weighted);
 	add_rows(digest, event, children);
 	add_inlined(digest, p, id);
 }

@@ -28,11 +28,12 @@ struct digest {
 	bool is_clock, is_freq, excludes_user, excludes_kernel, excludes_idle;
 	uint64_t period, frequency;
 	double n;                 // samples, or Kish's n
-	double amount;            // CPU seconds of a clock, else how often the event was counted; 0: not known
+	double amount;            // CPU seconds of a clock, else how often the event was counted (by its samples' periods where no counter says it); 0: not known
+	const char *left_out;     // other events of the recording that have samples, as report_left_out says; NULL: none
 	double lost, missing;     // missing: what worst cases add, on the scale of n
 	double seconds;
 	uint64_t start_wall_ns;
-	double block_n[DIGEST_BLOCKS];
+	double block_n[DIGEST_BLOCKS]; // samples, or what they weigh
 	VEC(struct digest_row) rows; // with k > 0
 	VEC(struct digest_inlined) inlined;
 };

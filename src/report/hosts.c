@@ -44,6 +44,7 @@ static void remember_first(struct hosts *m, const struct digest *d)
 	m->first.event = m->event = keep(m, d->event);
 	m->first.arch = keep(m, d->arch);
 	m->first.kernel = m->first.cpu = m->first.host = "";
+	m->first.left_out = NULL;
 }
 
 static uint32_t function_of(struct hosts *m, const struct digest_row *row)
@@ -68,7 +69,9 @@ bool hosts_add(struct hosts *m, const struct digest *d, double factor, struct er
 	else if (!digest_comparable(&m->first, d, err))
 		return false;
 	if (!(d->amount > 0) || !(d->n > 0))
-		return err_set(err, STATUS_INPUT, "%s: its CPU time, by which hosts are weighed, is not known", d->path);
+		return err_set(err, STATUS_INPUT, "%s: %s, by which hosts are weighed, is not known", d->path, d->is_clock ? "its CPU time" : "how often its event was counted");
+	if (m->left_out == NULL && d->left_out != NULL)
+		m->left_out = keep(m, d->left_out);
 	uint32_t host = (uint32_t)m->hosts.count;
 	const char *name = m->options.runs || d->host[0] == '\0' ? d->path : d->host;
 	vec_push(&m->hosts, (struct hosts_one){ .name = keep(m, name), .path = keep(m, d->path), .n = d->n, .weight = d->amount * factor,
@@ -223,6 +226,8 @@ static void add_caveats(struct hosts *m)
 	size_t lossy = 0;
 	for (size_t h = 0; h < m->hosts.count; h++)
 		lossy += m->hosts.data[h].lost_share > LOSS_MATTERS;
+	if (m->left_out != NULL)
+		caveat(m, "%s alone is merged; left out: %s", m->event, m->left_out);
 	if (m->hosts.count == 1)
 		caveat(m, "one %s: what %ss differ by is not in the intervals", what, what);
 	else if (m->hosts.count < HOSTS_FEW && !m->options.these_only)

@@ -42,6 +42,7 @@ struct hosts {
 	VEC(struct hosts_row) rows;    // by share
 	VEC(struct hosts_differing) differing; // functions with more than twice the whole's share on some host
 	VEC(const char *) caveats;
+	const char *left_out;          // other events of the first recording that has such; NULL: none
 	// private
 	struct digest first;           // what the others must be like; without rows
 	VEC(struct hosts_function) functions;

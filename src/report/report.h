@@ -102,7 +102,7 @@ struct report_event {
 	double begun;                 // of expected: periods that were not over when their CPU's recording was; 0 for events of single tasks
 	double whole_expected, whole_silent; // of the whole recording, where a filter leaves a part of which they are not known; else 0
 	bool can_expect, is_accounted;
-	bool is_loss_known;           // false: text of other tools, which says nothing of it
+	bool is_loss_known;           // false: text of other tools, which says nothing of it, and files without counters whose records tell of none
 	double lost_share;            // lost / (lost + taken)
 	double worst_second_share;
 	uint64_t worst_second_at;     // seconds from the start

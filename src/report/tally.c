@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/weights.h"
+
 enum { POINTS = 128 }; // read at a time: their sets fit into the first cache
 enum { KEYS_OF_CODE = 1 << KEY_SYMBOL | 1 << KEY_DSO | 1 << KEY_SRCLINE };
 
@@ -398,27 +400,6 @@ static void add_contexts(struct tally *t)
 	}
 }
 
-// Weighted when the periods differ: a frequency of a hardware event, or a clock reopened at a coarser period. Every sample weighs the events that the
-// kernel counted for it (hw_perf_event.last_period): the few of 1 and more with which a frequency begins, where its period is still far too short, as
-// those of a part of the program that has few of the events. So shares are of events, and no function is missing that has a sample.
-static void find_weights(struct tally *t)
-{
-	const struct profile *p = t->profile;
-	struct sample_point points[POINTS];
-	uint64_t first = 0;
-	t->counts_by_weight = p->events.data[t->event].counts_by_weight;
-	bool may_differ = !t->counts_by_weight && p->samples.weights_differ;
-	for (size_t at = 0, count; may_differ && !t->is_weighted && (count = samples_points(&p->samples, at, points, POINTS)) > 0; at += count) {
-		for (size_t i = 0; i < count; i++) {
-			if (points[i].weight == 0 || p->samples.contexts.data[points[i].context].event != t->event)
-				continue;
-			if (first == 0)
-				first = points[i].weight;
-			t->is_weighted |= points[i].weight != first;
-		}
-	}
-}
-
 static void start(struct tally *t, const struct report_filter *filter)
 {
 	const struct samples *samples = &t->profile->samples;
@@ -437,7 +418,8 @@ static void start(struct tally *t, const struct report_filter *filter)
 			.is_kernel = c->is_kernel != 0, .is_cut = stack_class_of(c->end, c->splice) >= STACK_TRUNCATED, .is_second = c->comb != 0 };
 	}
 	free(keeps);
-	find_weights(t);
+	t->counts_by_weight = t->profile->events.data[t->event].counts_by_weight;
+	t->is_weighted = profile_weights_differ(t->profile, t->event);
 }
 
 // The block that all of the points are in; TALLY_BLOCKS: not all in one.

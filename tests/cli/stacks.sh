@@ -63,7 +63,7 @@ if [ -d "$corpus/perfdata" ]; then
 	for golden in "$corpus"/perfdata/*.perf61.folded.txt; do
 		name=$(basename "$golden" .perf61.folded.txt)
 		unpack "$corpus/perfdata/$name" "$work/recording"
-		"$perfsample" fold --no-inline -i "$work/recording" --symfs "$symfs" >"$work/folded" 2>"$work/err"
+		"$perfsample" fold --no-inline --no-period -i "$work/recording" --symfs "$symfs" >"$work/folded" 2>"$work/err"
 		agree "$name: as perf 6.1 folds it" python3 "$tools/compare_folded.py" "$([[ $name = *lbr* ]] && echo depth || echo leaf)" "$golden" "$work/folded"
 	done
 	for golden in "$corpus"/perfdata/*.foldedstack*.txt; do
