@@ -96,6 +96,7 @@ void inject_names(struct names *names, const struct profile *p, const struct nam
 			to->kind = dso->kind;
 			to->build_id = dso->build_id;
 			to->pid = dso->kind == DSO_ANON ? dso->pid : 0;
+			to->since_ns = dso->since_ns;
 		} else if (place->image_addr == places.data[i - 1].image_addr) {
 			continue; // the same address as a leaf and as a return address
 		}

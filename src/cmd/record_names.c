@@ -188,6 +188,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 			to->kind = (uint8_t)code.dso->kind;
 			to->build_id = code.dso->build_id;
 			to->pid = code.dso->kind == DSO_ANON ? code.dso->pid : 0;
+			to->since_ns = code.dso->since_ns;
 		}
 		const struct symbol_result *result = symbolizer_lookup(symbolizer, queries.data[i].image, addrs[i].image_addr);
 		add_addr(to, addrs[i].image_addr, result);

@@ -133,7 +133,7 @@ uint32_t loader_dso(struct loader *loader, uint32_t id)
 		size_t length = bracket != NULL ? (size_t)(bracket + 1 - dso->path) : strlen(dso->path);
 		struct profile_dso row = { .path = intern_bytes(&loader->profile->names, dso->path, length),
 		                           .short_name = intern_string(&loader->profile->names, dso_short_name(dso)), .kind = (uint8_t)dso->kind,
-		                           .build_id = dso->build_id, .pid = dso->pid };
+		                           .build_id = dso->build_id, .pid = dso->pid, .since_ns = dso->since_ns };
 		uint32_t made = profile_add_dso(loader->profile, &row);
 		while (loader->dso_of.count <= made)
 			vec_push(&loader->dso_of, DSO_NONE);

@@ -10,10 +10,11 @@
 
 #include "base/mem.h"
 #include "load/hot.h"
+#include "load/perf_map.h"
 #include "load/symbols.h"
 #include "profile/clones.h"
 
-enum { MAP_BYTES_MOST = 256 << 20, ALIASES_MOST = 64, PROCESSORS_LIMIT = 4 };
+enum { ALIASES_MOST = 64, PROCESSORS_LIMIT = 4 };
 
 enum { NAMED_SLOTS = 4096 };
 struct named { const char *name, *linkage_name; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
@@ -25,23 +26,7 @@ static bool is_kernel_kind(uint8_t kind)
 	return kind == DSO_KERNEL || kind == DSO_MODULE;
 }
 
-// A map that names JIT code: in /tmp, for everyone to write, so only a regular file of root's or our own, and no link.
-// The target's user is not known any more.
-static int open_map(const char *symfs, uint32_t pid, char *path, size_t size)
-{
-	struct stat st;
-	if ((size_t)snprintf(path, size, "%s/tmp/perf-%u.map", symfs != NULL ? symfs : "", pid) >= size)
-		return -1;
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size <= MAP_BYTES_MOST)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-static bool is_this_host(const struct loader *loader)
+bool symbols_are_of_this_host(const struct loader *loader)
 {
 	struct utsname host;
 	const struct reader_features *features = reader_features(loader->reader);
@@ -57,7 +42,7 @@ static bool is_this_host(const struct loader *loader)
 static bool kernel_is_running(struct symbols *symbols)
 {
 	struct loader *loader = symbols->loader;
-	if (!is_this_host(loader))
+	if (!symbols_are_of_this_host(loader))
 		return false;
 	const struct maps *maps = spaces_process(loader->spaces, -1)->maps;
 	for (uint32_t i = 0; i < maps->count; i++) {
@@ -117,10 +102,10 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		image.kind = SYMBOL_IMAGE_JIT;
 		// Recordings of ours bring the names of JIT code with them, unless they have none at all (raw stacks); the map of a later process with that
 		// number would be wrong.
-		if (!has_names && (loader->options->symfs != NULL || is_this_host(loader)))
-			image.map_fd = open_map(loader->options->symfs, row->pid, map_path, sizeof(map_path));
+		if (!has_names)
+			image.map_fd = perf_map_open(loader, row, map_path, sizeof(map_path));
 		image.map_path = image.map_fd >= 0 ? map_path : NULL;
-		image.path = mem_printf("%s of %u", image.path, row->pid);
+		image.path = mem_printf("%s of %u since %llu", image.path, row->pid, (unsigned long long)row->since_ns);
 		break;
 	default:
 		if (jitdump_is_path(image.path)) {
@@ -214,7 +199,7 @@ static bool is_named_by(const struct profile_dso *row, const char *path, const s
 	if (names->kind != row->kind || names->path == NULL || strcmp(names->path, path) != 0)
 		return false;
 	if (row->kind == DSO_ANON)
-		return names->pid == row->pid;
+		return names->pid == row->pid && (names->since_ns == NAMES_ANY_PROGRAM || names->since_ns == row->since_ns);
 	return names->build_id.size == 0 || row->build_id.size == 0 || build_id_equal(&names->build_id, &row->build_id);
 }
 

@@ -19,6 +19,8 @@ struct symbols {
 	VEC(const struct symbol_result *) folded; // by frame, of functions that have aliases; empty when none has
 };
 
+// As far as the recording tells: the files, kernel and pids of this host are those that it speaks of.
+bool symbols_are_of_this_host(const struct loader *loader);
 // A frame whose function has aliases.
 void folded_note(struct symbols *symbols, uint32_t frame, const struct symbol_result *result);
 // When all frames are named: gives those the name by which their callers called them, as frames of their own. Changes the frames of nodes, so

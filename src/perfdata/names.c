@@ -25,12 +25,13 @@
 // bytes, bytes.
 // The body of tag 7: page after page, by process, address and time, to its end, each: uleb pid, uleb address / 4096, uleb from, uleb until - from, uleb born, uleb gone + 1
 // (0: never), u32 crc32 of the bytes, 4096 bytes.
+// The body of tag 8: as many as tag 2 has images and in its order, each: uleb since.
 // The body of tag 4:
 //	uleb count, then that many NUL-terminated strings, as in tag 2
 //	uleb images, as many as tag 2 has and in its order, each:
 //		uleb aliases, ascending, each: uleb symbol_start - the one before, uleb linkage name
 //		uleb calls, ascending, each: uleb address - the one before, uleb linkage name of the callee
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_PAGES = 7, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_PAGES = 7, TAG_PROGRAMS = 8, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
@@ -278,6 +279,15 @@ static void encode_codes(struct buf *out, const struct names *names)
 	}
 }
 
+static void encode_programs(struct buf *out, const struct names *names)
+{
+	bool is_wanted = false;
+	for (size_t i = 0; i < names->images.count; i++)
+		is_wanted |= names->images.data[i].pid != 0 && names->images.data[i].since_ns != NAMES_ANY_PROGRAM;
+	for (size_t i = 0; is_wanted && i < names->images.count; i++)
+		buf_uleb(out, names->images.data[i].since_ns);
+}
+
 static void encode_vdsos(struct buf *out, const struct names *names)
 {
 	for (size_t i = 0; i < names->vdsos.count; i++) {
@@ -339,6 +349,10 @@ void names_encode(const struct names *names, struct buf *out)
 	buf_clear(&body);
 	encode_images(&body, names, encode_image);
 	put_tag(out, TAG_NAMES, &body);
+	buf_clear(&body);
+	encode_programs(&body, names);
+	if (body.size > 0)
+		put_tag(out, TAG_PROGRAMS, &body);
 	buf_clear(&body);
 	encode_codes(&body, names);
 	if (body.size > 0)
@@ -441,6 +455,7 @@ static const char *decode_image(struct bytes *in, const struct string_table *tab
 		memcpy(image->build_id.bytes, id, image->build_id.size);
 	image->path = take_string(in, table);
 	image->pid = (uint32_t)bytes_uleb(in);
+	image->since_ns = image->pid != 0 ? NAMES_ANY_PROGRAM : 0;
 	if (in->bad)
 		return "an image's kind, build ID, path and pid";
 	const char *wrong = decode_frames(in, table, image);
@@ -552,6 +567,13 @@ static const char *decode_codes(struct names *names, struct bytes *in)
 	return NULL;
 }
 
+static const char *decode_programs(struct names *names, struct bytes *in)
+{
+	for (size_t i = 0; i < names->images.count && !in->bad; i++)
+		names->images.data[i].since_ns = bytes_uleb(in);
+	return in->bad || bytes_left(in) > 0 ? "a time for each image that has names" : NULL;
+}
+
 static const char *decode_vdsos(struct names *names, struct bytes *in)
 {
 	while (bytes_left(in) > 0) {
@@ -636,6 +658,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_codes(names, &body);
 		else if (tag == TAG_FOLDED)
 			wrong = decode_folded(names, &body);
+		else if (tag == TAG_PROGRAMS)
+			wrong = decode_programs(names, &body);
 		else if (tag == TAG_VDSOS)
 			wrong = decode_vdsos(names, &body);
 		else if (tag == TAG_JITS)

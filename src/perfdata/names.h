@@ -4,6 +4,8 @@
 // Tag 2 is names: a string table and, per image (build id, kind, path), addresses ascending with their inline chains. Tag 3 is JIT code.
 // Tag 5 is the vdso, as it was mapped, tag 6 unwind information of JIT code, and tag 7 the pages of such code that were sampled, all of recordings whose stacks
 // are still to be unwound.
+// Tag 8, behind tag 2 and only with anonymous code in it, says which program of a process such code is of: a process that executes another one
+// has other code at the same addresses.
 // Tag 4, behind tag 2 and only where there is something to say, is about functions whose code is one with others' (gcc -fipa-icf, ld --icf). Layouts in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
@@ -23,6 +25,7 @@ struct name_addr {
 	const char *linkage_name;
 	uint32_t first_frame, frame_count; // into name_image.frames, innermost first
 };
+#define NAMES_ANY_PROGRAM UINT64_MAX
 struct name_alias { uint64_t symbol_start; const char *linkage_name; }; // a further function that starts there
 struct name_call { uint64_t image_addr; const char *callee; };          // what the call that returns to image_addr + 1 calls
 struct name_image {
@@ -30,6 +33,7 @@ struct name_image {
 	uint8_t kind; // enum dso_kind
 	struct build_id build_id;
 	uint32_t pid; // DSO_ANON: whose
+	uint64_t since_ns; // and of which program of that process (struct dso); else 0. NAMES_ANY_PROGRAM: the recorder did not tell them apart
 	VEC(struct name_addr) addrs; // ascending
 	VEC(struct name_frame) frames;
 	VEC(struct name_alias) aliases; // of functions in `addrs`, ascending

@@ -64,7 +64,7 @@ static bool learn(struct dso *row, const struct dso *key)
 
 static bool is_row(const struct dso *row, const struct dso *key, const char *path, size_t length)
 {
-	return row->kind == key->kind && row->pid == key->pid && strncmp(row->path, path, length) == 0 && row->path[length] == '\0' && same_file(row, key);
+	return row->kind == key->kind && row->pid == key->pid && row->since_ns == key->since_ns && strncmp(row->path, path, length) == 0 && row->path[length] == '\0' && same_file(row, key);
 }
 
 static uint64_t with_build_id(uint64_t name, const struct build_id *id)
@@ -113,8 +113,10 @@ uint32_t dso_intern(struct dso_table *table, const struct dso *given)
 	key.deleted |= cut;
 	if (key.kind != DSO_ANON && key.kind != DSO_VDSO)
 		key.pid = 0;
+	if (key.kind != DSO_ANON)
+		key.since_ns = 0;
 
-	uint64_t name = hash_pair(hash_bytes(given->path, length), (uint64_t)key.pid << 8 | (uint64_t)key.kind);
+	uint64_t name = hash_pair(hash_bytes(given->path, length) ^ key.since_ns, (uint64_t)key.pid << 8 | (uint64_t)key.kind);
 	uint32_t id = find_row(table, name, &key, given->path, length);
 	if (id != DSO_NONE) {
 		if (learn(&table->rows.data[id], &key))

@@ -28,6 +28,7 @@ struct dso {
 	uint32_t major, minor;
 	uint64_t inode, inode_generation;
 	uint32_t pid; // DSO_ANON and DSO_VDSO: whose; else 0
+	uint64_t since_ns; // DSO_ANON: of which program of that process (process.program_ns); else 0
 };
 
 enum { DSO_NONE = 0xffffffff };

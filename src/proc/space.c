@@ -312,7 +312,7 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 	bool is_vdso32 = strcmp(m->path, VDSO_NAME) == 0 && end <= UINT64_C(1) << 32; // the kernel has one name for both
 	struct dso key = {
 		.path = is_vdso32 ? VDSO32_NAME : m->path, .kind = kind, .build_id = m->build_id, .major = m->major, .minor = m->minor,
-		.inode = m->inode, .inode_generation = m->inode_generation, .pid = (uint32_t)m->pid,
+		.inode = m->inode, .inode_generation = m->inode_generation, .pid = (uint32_t)m->pid, .since_ns = process->process.program_ns,
 	};
 	struct mapping put = { .start = m->start, .end = end, .pgoff = m->pgoff, .dso = dso_intern(&spaces->dsos, &key), .protection = m->protection & 0xff };
 	if (key.kind == DSO_ANON)
@@ -397,7 +397,7 @@ static enum space_change apply_fork(struct spaces *spaces, const struct record *
 	struct process_entry *child = get_process(spaces, pid);
 	start_over(spaces, child);
 	child->process.parent_pid = parent_pid;
-	child->process.start_ns = time_ns;
+	child->process.start_ns = child->process.program_ns = time_ns;
 	child->process.comm = comm;
 	child->process.is_target = parent->process.is_target;
 	child->process.maps_known = parent->process.maps_known;
@@ -430,6 +430,7 @@ static enum space_change apply_comm(struct spaces *spaces, const struct record *
 			kill_thread(spaces, t, record->id.time_ns);
 	process->process.comm = comm;
 	process->process.has_exec = true;
+	process->process.program_ns = record->id.time_ns;
 	process->process.maps_known = true;
 	set_maps(process, spaces->empty);
 	return SPACE_EXECED;

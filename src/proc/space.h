@@ -44,6 +44,7 @@ struct process {
 	struct maps *maps;   // never NULL
 	uint32_t comm;       // of the main thread; id in spaces->names
 	uint64_t start_ns;   // of the FORK or first record seen; with pid it names the process
+	uint64_t program_ns; // of the FORK or exec since which it has this memory; 0: since before the records. With pid it names the program
 	bool exited;
 	bool has_exec;       // COMM with MISC_COMM_EXEC was seen
 	bool maps_known;     // its mappings come from exec, fork of a known one, or /proc: false = first seen by a bare record

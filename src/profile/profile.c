@@ -45,13 +45,13 @@ static uint64_t next_key(uint64_t key)
 
 static bool same_dso(const struct profile_dso *a, const struct profile_dso *b)
 {
-	return a->path == b->path && a->kind == b->kind && a->pid == b->pid && a->build_id.size == b->build_id.size &&
+	return a->path == b->path && a->kind == b->kind && a->pid == b->pid && a->since_ns == b->since_ns && a->build_id.size == b->build_id.size &&
 	       memcmp(a->build_id.bytes, b->build_id.bytes, a->build_id.size) == 0;
 }
 
 uint32_t profile_add_dso(struct profile *profile, const struct profile_dso *dso)
 {
-	uint64_t key = hash_pair((uint64_t)dso->path << 32 | dso->pid, (uint64_t)dso->kind ^ hash_bytes(dso->build_id.bytes, dso->build_id.size));
+	uint64_t key = hash_pair((uint64_t)dso->path << 32 | dso->pid, (uint64_t)dso->kind ^ dso->since_ns ^ hash_bytes(dso->build_id.bytes, dso->build_id.size));
 	for (;; key = next_key(key)) {
 		bool is_new;
 		uint32_t id = *hash_map_put(&profile->dso_index, key, (uint32_t)profile->dsos.count, &is_new);

@@ -23,6 +23,7 @@ struct profile_dso {
 	uint8_t kind;              // enum dso_kind
 	struct build_id build_id;
 	uint32_t pid;              // whose anonymous code or vdso it is; else 0
+	uint64_t since_ns;         // of anonymous code: since when that process ran this program (struct dso); else 0
 	// Not part of the identity: with what its addresses were resolved.
 	uint8_t missing;           // enum symbol_missing: why those without a name have none
 	uint32_t file, debug_file; // intern ids of the files used; 0: none

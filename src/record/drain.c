@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proc/procfs.h"
+#include "record/jit_files.h"
 #include "record/jit_pages.h"
 
 static const uint64_t TICK_NS = 1000 * 1000 * 1000;
@@ -145,6 +146,12 @@ uint32_t drain_event_of(const struct drain *drain, const struct perf_event_heade
 	return event != NULL ? *event : header->type == PERF_RECORD_SAMPLE ? 0 : count;
 }
 
+static struct jit_program program_of(const struct drain *drain, int32_t pid)
+{
+	const struct process *process = spaces_find_process(drain->spaces, pid);
+	return (struct jit_program){ pid, process != NULL ? process->program_ns : 0 };
+}
+
 // The image of a mapping is wanted as soon as it is mapped: the process may be gone in a millisecond.
 static void mapped(struct drain *drain, const struct record *record)
 {
@@ -165,7 +172,7 @@ static void mapped(struct drain *drain, const struct record *record)
 		mapping = spaces_find(drain->spaces, (int32_t)record->mapping.pid, record->mapping.start);
 	}
 	if (dso_is_jitdump(dso))
-		images_want_jitdump(drain->images, dso, (int32_t)record->mapping.pid);
+		jit_files_want_dump(drain->files, program_of(drain, (int32_t)record->mapping.pid), dso->path);
 	else if (images_want(drain->images, spaces_dsos(drain->spaces), mapping, (int32_t)record->mapping.pid, record->id.time_ns))
 		drain->jit_ns = drain->now_ns;
 }
@@ -219,6 +226,7 @@ static bool ends_by_exec(const struct drain *drain, const struct record *record)
 
 static void take_sideband(struct drain *drain, const struct record *record, uint64_t time_ns, bool synthesized)
 {
+	const struct jit_program program = program_of(drain, subject(record)); // that there was before
 	drain->unseen_execs += ends_by_exec(drain, record);
 	enum space_change change = spaces_apply(drain->spaces, record, synthesized);
 	drain->ledger->sideband_records++;
@@ -233,9 +241,10 @@ static void take_sideband(struct drain *drain, const struct record *record, uint
 	bool is_other = change == SPACE_EXECED || ((change == SPACE_EXITED || change == SPACE_FORKED) && record->task.pid == record->task.tid);
 	if (drain->pages != NULL && is_other && !synthesized)
 		jit_pages_ended(drain->pages, subject(record), time_ns);
-	// A JIT's map is complete only now.
-	if (change == SPACE_EXITED && record->task.pid == record->task.tid)
-		images_want_perf_map_again(drain->images, (int32_t)record->task.pid);
+	if (change == SPACE_EXITED && is_other)
+		jit_files_exited(drain->files, program);
+	else if (is_other && !synthesized)
+		jit_files_over(drain->files, program, time_ns);
 	output_add(drain->output, record->header, record->size, time_ns);
 }
 
@@ -432,6 +441,7 @@ void drain_pass(struct drain *drain, bool last)
 	tails_done(drain->tails);
 	if (drain->pages != NULL)
 		images_read_pages(drain->images, drain->pages);
+	images_find_files(drain->images, drain->files);
 	drain->most_bytes = 0;
 	for (size_t r = 0; r < drain->set->rings.count; r++) {
 		size_t bytes = (size_t)(drain->set->rings.data[r].head - drain->heads[r]);

@@ -60,6 +60,7 @@ struct drain {
 	struct spaces *spaces;
 	struct images *images;
 	struct jit_pages *pages;   // bytes of code that is in no file; NULL: not wanted
+	struct jit_files *files;   // in which processes name generated code
 	struct output *output;
 	struct ledger *ledger;
 	const struct perf_event_attr *file_attrs; // per event, then the side-band event's

@@ -3,6 +3,7 @@
 
 #include "record/budget.h"
 #include "record/drain.h"
+#include "record/jit_files.h"
 #include "record/jit_pages.h"
 #include "record/sample.h"
 
@@ -51,18 +52,26 @@ static uint64_t *stack_top_of(struct drain *drain, int32_t tid)
 
 // ---------------------------------------------------------------- names to look up later
 // A process that was there before has mapped its dump already.
-static void want_jitdump(struct drain *drain, const struct maps *maps, int32_t pid)
+static void want_jitdump(struct drain *drain, const struct maps *maps, struct jit_program program)
 {
 	for (uint32_t i = 0; i < maps->count; i++) {
 		const struct dso *dso = dso_get(spaces_dsos(drain->spaces), maps->items[i].dso);
 		if (dso_is_jitdump(dso)) {
-			images_want_jitdump(drain->images, dso, pid);
+			jit_files_want_dump(drain->files, program, dso->path);
 			return;
 		}
 	}
 }
 
-static void collect_user(struct drain *drain, const struct maps *maps, int32_t pid, const struct frame *frames, size_t count)
+static void want_files(struct drain *drain, const struct maps *maps, const struct dso *dso)
+{
+	// Of a process that was forked since, it is its parent's code.
+	const struct jit_program program = { (int32_t)dso->pid, dso->since_ns };
+	if (dso->kind == DSO_ANON && jit_files_want_map(drain->files, program))
+		want_jitdump(drain, maps, program);
+}
+
+static void collect_user(struct drain *drain, const struct maps *maps, const struct frame *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t addr = frame_lookup_addr(&frames[i]);
@@ -72,8 +81,7 @@ static void collect_user(struct drain *drain, const struct maps *maps, int32_t p
 		if (mapping == NULL)
 			continue;
 		const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
-		if (dso->kind == DSO_ANON && images_want_perf_map(drain->images, pid))
-			want_jitdump(drain, maps, pid);
+		want_files(drain, maps, dso);
 		sampled_user(&drain->sampled, dso, mapping, maps->generation, addr);
 	}
 }
@@ -103,7 +111,7 @@ static void collect_chain(struct drain *drain, const struct record *record, cons
 		i++;
 	for (uint64_t first = ++i; i < count; i++) {
 		struct frame frame = { .addr = chain[i], .kind = i == first ? FRAME_LEAF : FRAME_RETURN };
-		collect_user(drain, maps, record->id.pid, &frame, 1);
+		collect_user(drain, maps, &frame, 1);
 	}
 }
 
@@ -145,7 +153,7 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 		drain->ledger->longest_chain = stack->count;
 	if (drain->want_names) {
 		collect_kernel(drain, record->sample.callchain, record->sample.callchain_count);
-		collect_user(drain, maps, record->id.pid, stack->frames, stack->count);
+		collect_user(drain, maps, stack->frames, stack->count);
 	}
 }
 
@@ -273,6 +281,10 @@ static uint64_t worth_keeping(struct drain *drain, const struct record *record)
 
 static void set_aside(struct drain *drain, const struct stack_job *job)
 {
+	// By when it is unwound, its process may be gone, and who knows where its names are with it.
+	const struct mapping *mapping = drain->want_names ? maps_find(job->maps, job->record.sample.ip) : NULL;
+	if (mapping != NULL)
+		want_files(drain, job->maps, dso_get(spaces_dsos(drain->spaces), mapping->dso));
 	switch (aside_add(&drain->aside, &job->record, worth_keeping(drain, &job->record), job->maps, job->event, drain->now_ns)) {
 	case ASIDE_SHORTENED: drain->ledger->shortened++; /* fall through */
 	case ASIDE_TAKEN: drain->ledger->aside++; break;
@@ -429,7 +441,7 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 		collect_kernel(drain, &record->sample.ip, 1);
 	} else {
 		struct frame frame = { .addr = record->sample.ip, .kind = FRAME_LEAF };
-		collect_user(drain, maps, record->id.pid, &frame, 1);
+		collect_user(drain, maps, &frame, 1);
 	}
 }
 

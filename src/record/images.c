@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "proc/procfs.h"
+#include "record/jit_files.h"
 #include "record/jit_image.h"
 #include "record/jit_pages.h"
 
@@ -38,7 +39,7 @@ struct jit_code { // code of a JIT compiler, in a mapping
 	uint64_t start, time_ns;
 };
 
-enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_PERF_MAP, REQUEST_JITDUMP, REQUEST_REREAD, REQUEST_PAGES };
+enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_REREAD, REQUEST_PAGES };
 struct request {
 	enum request_kind kind;
 	struct slot *slot;
@@ -51,11 +52,6 @@ struct request {
 
 // Code of JIT compilers. A search takes a fraction of a millisecond: no more of them than are worth it.
 enum { JIT_CODES_MOST = 16384, JIT_IMAGE_BYTES_MOST = 64 << 20, JIT_SEARCHES_A_SECOND = 64, JIT_FAILURES_MOST = 8 };
-
-struct perf_map { int32_t pid; int fd; struct procfs_map_place place; }; // fd -1: not there yet; then the place is known
-enum { MAP_PLACES_MOST = 256 };
-struct jitdump_file { int32_t pid; int fd; char *path; };
-enum { JITDUMPS_MOST = 256 };
 
 // Read on the helper thread, applied on the drain thread. The memory belongs to one side at a time, as `state` says.
 struct reread {
@@ -78,22 +74,18 @@ struct images {
 	struct hash_map jit_by_pid;
 	struct request *requests;        // ring of REQUESTS
 	_Atomic size_t pushed, popped;
+	struct jit_files *_Atomic files; // looked for before what waits in the ring: hundreds of images take longer than a short process
 	sem_t wake;
 	pthread_t thread;
 	bool running, abandoned;
 	struct image *(*find_cfi)(const struct image *image); // session_config
 	_Atomic bool stopping;
 	_Atomic uint64_t version;
-	struct hash_map mapped_pids; // drain thread: pids whose perf map was asked for
 	struct reread reread;
 	// The helper's until images_stop.
-	VEC(struct perf_map) perf_maps;
-	unsigned map_places; // of those without a map yet
-	VEC(struct jitdump_file) jitdumps;
 	uint64_t jit_image_bytes;
 	time_t jit_second;
 	unsigned jit_searches; // in that second
-	char refusal[256];
 	struct images_figures figures;
 };
 
@@ -159,62 +151,6 @@ static void serve_image(struct images *images, const struct request *request)
 	atomic_fetch_add_explicit(&images->version, 1, memory_order_release);
 }
 
-static struct perf_map *perf_map_of(struct images *images, int32_t pid)
-{
-	for (size_t i = 0; i < images->perf_maps.count; i++)
-		if (images->perf_maps.data[i].pid == pid)
-			return &images->perf_maps.data[i];
-	struct perf_map map = { .pid = pid, .fd = -1 };
-	if (images->map_places >= MAP_PLACES_MOST || !procfs_perf_map_place(pid, &map.place))
-		return NULL;
-	images->map_places++;
-	vec_push(&images->perf_maps, map);
-	return &images->perf_maps.data[images->perf_maps.count - 1];
-}
-
-static void leave_place(struct images *images, struct perf_map *map)
-{
-	if (map->place.root_fd >= 0)
-		close(map->place.root_fd);
-	map->place.root_fd = -1;
-	images->map_places--;
-}
-
-// Java writes its map as it ends (DumpPerfMapAtExit): where it will be is known while it lives.
-static void serve_perf_map(struct images *images, int32_t pid)
-{
-	struct err err = { 0 };
-	struct perf_map *map = perf_map_of(images, pid);
-	if (map == NULL)
-		return;
-	bool is_new = map->fd < 0;
-	int fd = is_new ? procfs_open_perf_map_at(&map->place, &err) : procfs_open_perf_map(pid, &err);
-	if (err.text[0] != '\0' && images->refusal[0] == '\0')
-		snprintf(images->refusal, sizeof(images->refusal), "%.250s", err.text);
-	if (fd < 0)
-		return;
-	if (is_new)
-		leave_place(images, map);
-	else
-		close(map->fd);
-	map->fd = fd;
-}
-
-static void serve_jitdump(struct images *images, const struct request *request)
-{
-	struct err err = { 0 };
-	for (size_t i = 0; i < images->jitdumps.count; i++)
-		if (images->jitdumps.data[i].pid == request->pid)
-			return;
-	if (images->jitdumps.count >= JITDUMPS_MOST)
-		return;
-	int fd = procfs_open_jitdump(request->pid, request->path, &err);
-	if (fd >= 0)
-		vec_push(&images->jitdumps, (struct jitdump_file){ .pid = request->pid, .fd = fd, .path = mem_string(request->path) });
-	else if (err.text[0] != '\0' && images->refusal[0] == '\0')
-		snprintf(images->refusal, sizeof(images->refusal), "%.250s", err.text);
-}
-
 static void serve_reread(struct reread *reread)
 {
 	struct procfs_ids more = { 0 };
@@ -243,8 +179,6 @@ static void serve(struct images *images, struct request *request)
 	case REQUEST_IMAGE:
 	case REQUEST_VDSO:
 	case REQUEST_JIT: serve_image(images, request); break;
-	case REQUEST_PERF_MAP: serve_perf_map(images, request->pid); break;
-	case REQUEST_JITDUMP: serve_jitdump(images, request); break;
 	case REQUEST_REREAD: serve_reread(&images->reread); break;
 	case REQUEST_PAGES:
 		jit_pages_read(request->pages);
@@ -259,6 +193,9 @@ static void *helper_main(void *context)
 	for (;;) {
 		while (sem_wait(&images->wake) != 0 && errno == EINTR)
 			;
+		struct jit_files *files = atomic_load_explicit(&images->files, memory_order_acquire);
+		if (files != NULL && jit_files_is_handed(files))
+			jit_files_serve(files);
 		size_t at = atomic_load_explicit(&images->popped, memory_order_relaxed);
 		if (at == atomic_load_explicit(&images->pushed, memory_order_acquire)) {
 			if (atomic_load(&images->stopping))
@@ -450,43 +387,6 @@ uint64_t images_version(struct images *images)
 	return atomic_load_explicit(&images->version, memory_order_acquire);
 }
 
-static void ask_perf_map(struct images *images, int32_t pid)
-{
-	struct request *request = next_request(images);
-	if (request == NULL)
-		return;
-	request->kind = REQUEST_PERF_MAP;
-	request->pid = pid;
-	send_request(images);
-}
-
-bool images_want_perf_map(struct images *images, int32_t pid)
-{
-	bool is_new;
-	hash_map_put(&images->mapped_pids, (uint32_t)pid, 1, &is_new);
-	if (is_new)
-		ask_perf_map(images, pid);
-	return is_new;
-}
-
-void images_want_jitdump(struct images *images, const struct dso *dso, int32_t pid)
-{
-	struct request *request = next_request(images);
-	size_t length = strlen(dso->path);
-	if (request == NULL || length >= sizeof(request->path))
-		return;
-	request->kind = REQUEST_JITDUMP;
-	request->pid = pid;
-	memcpy(request->path, dso->path, length + 1);
-	send_request(images);
-}
-
-void images_want_perf_map_again(struct images *images, int32_t pid)
-{
-	if (images->mapped_pids.count > 0 && hash_map_get(&images->mapped_pids, (uint32_t)pid) != NULL)
-		ask_perf_map(images, pid);
-}
-
 void images_read_pages(struct images *images, struct jit_pages *pages)
 {
 	struct request *request = next_request(images);
@@ -495,6 +395,14 @@ void images_read_pages(struct images *images, struct jit_pages *pages)
 	request->kind = REQUEST_PAGES;
 	request->pages = pages;
 	send_request(images);
+}
+
+void images_find_files(struct images *images, struct jit_files *files)
+{
+	if (!jit_files_hand(files))
+		return;
+	atomic_store_explicit(&images->files, files, memory_order_release);
+	sem_post(&images->wake);
 }
 
 bool images_reread(struct images *images, const struct images_reread *what)
@@ -553,30 +461,6 @@ void images_jits(const struct images *images, struct names *names)
 	}
 }
 
-int images_perf_map_fd(const struct images *images, int32_t pid)
-{
-	for (size_t i = 0; !images->abandoned && i < images->perf_maps.count; i++)
-		if (images->perf_maps.data[i].pid == pid)
-			return images->perf_maps.data[i].fd;
-	return -1;
-}
-
-int images_jitdump_fd(const struct images *images, int32_t pid, const char **path)
-{
-	for (size_t i = 0; !images->abandoned && i < images->jitdumps.count; i++) {
-		if (images->jitdumps.data[i].pid != pid)
-			continue;
-		*path = images->jitdumps.data[i].path;
-		return images->jitdumps.data[i].fd;
-	}
-	return -1;
-}
-
-const char *images_perf_map_refusal(const struct images *images)
-{
-	return !images->abandoned && images->refusal[0] != '\0' ? images->refusal : NULL;
-}
-
 struct images_figures images_figures(const struct images *images)
 {
 	return images->figures;
@@ -612,22 +496,8 @@ void images_free(struct images *images)
 	hash_map_release(&images->jit_by_pid);
 	release_slot(&images->vdso[0]);
 	release_slot(&images->vdso[1]);
-	for (size_t i = 0; i < images->perf_maps.count; i++) {
-		struct perf_map *map = &images->perf_maps.data[i];
-		if (map->fd >= 0)
-			close(map->fd);
-		else
-			leave_place(images, map);
-	}
-	for (size_t i = 0; i < images->jitdumps.count; i++) {
-		close(images->jitdumps.data[i].fd);
-		free(images->jitdumps.data[i].path);
-	}
-	vec_release(&images->jitdumps);
-	vec_release(&images->perf_maps);
 	vec_release(&images->reread.pids);
 	buf_release(&images->reread.records);
-	hash_map_release(&images->mapped_pids);
 	sem_destroy(&images->wake);
 	free(images->requests);
 	free(images);

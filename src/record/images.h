@@ -18,6 +18,7 @@
 #include "unwind/unwind.h"
 
 struct images;
+struct jit_files;
 struct jit_pages;
 struct images *images_new(struct image *(*find_cfi)(const struct image *image)); // as in session_config
 bool images_start(struct images *images); // the helper thread; false: none to be had
@@ -33,15 +34,11 @@ bool images_has_jit(const struct images *images, int32_t pid); // drain thread: 
 struct unwind_map images_map(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, bool give_up);
 // Changes whenever an image became ready or failed: samples set aside are worth another try.
 uint64_t images_version(struct images *images);
-// Drain thread: a process ran code in anonymous memory: open its perf-PID.map while it lives; and once more as it ends, if it ever did.
-bool images_want_perf_map(struct images *images, int32_t pid); // true: it is the first time for this process
-void images_want_perf_map_again(struct images *images, int32_t pid);
-
-// Drain thread: a process has mapped a jitdump file. Opened while it lives, under the rules for untrusted paths.
-void images_want_jitdump(struct images *images, const struct dso *dso, int32_t pid);
-
 // Drain thread: has the pages that were asked for read, if there are any. What comes of it counts as news (images_version).
 void images_read_pages(struct images *images, struct jit_pages *pages);
+
+// Drain thread, and at the end whoever stopped it: has the files looked for that were asked for, if there are any.
+void images_find_files(struct images *images, struct jit_files *files);
 
 // Drain thread: reads /proc again after side-band records were lost: FORK, COMM and MMAP2 of `pids`, of whoever descends from the first `roots` of them, and,
 // with `everybody`, of whoever else is there. One at a time: false when one is running. The trailer is that of procfs_synthesize.
@@ -54,9 +51,6 @@ bool images_reread_done(struct images *images, struct buf *out);
 struct image *images_image(const struct images *images, uint32_t dso); // NULL: not open
 struct image *images_vdso(const struct images *images, bool is_32);      // of 64-bit tasks, or of 32-bit ones; NULL: not open
 void images_jits(const struct images *images, struct names *names);       // JIT code of processes in which unwind information was found
-int images_perf_map_fd(const struct images *images, int32_t pid);      // -1: none; stays ours
-int images_jitdump_fd(const struct images *images, int32_t pid, const char **path); // -1: none; descriptor and path stay ours
-const char *images_perf_map_refusal(const struct images *images);      // "map not trusted: owner" of the first one refused, or NULL
 struct images_figures { uint64_t opened, failed; } images_figures(const struct images *images);
 
 #endif

@@ -17,6 +17,7 @@
 #include "elf/vdso.h"
 #include "proc/procfs.h"
 #include "record/family.h"
+#include "record/jit_files.h"
 #include "record/jit_pages.h"
 #include "record/privilege.h"
 #include "record/session_private.h"
@@ -84,10 +85,11 @@ static void prepare_drain(struct session *session)
 		session->cpu_numbers[i] = session->target.cpus[i];
 	session->spaces = spaces_new();
 	session->images = images_new(config->find_cfi);
+	session->files = jit_files_new();
 	session->pages = config->mode == CHAIN_POST || config->mode == CHAIN_LIVE ? jit_pages_new(session->host.machine, config->mode == CHAIN_POST) : NULL;
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
-		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .output = session->output, .ledger = &session->ledger,
+		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .files = session->files, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
 		.roots = session->target.roots.data, .root_count = session->target.roots.count,
@@ -431,6 +433,17 @@ static bool begin(struct session *session, struct err *err)
 	return runs;
 }
 
+// What the last passes asked for, as far as the helper comes to it: a mount may hang.
+static void find_files(struct session *session)
+{
+	const uint64_t until_ns = session_clock_ns(CLOCK_MONOTONIC) + 5000000000u;
+	while (jit_files_is_waiting(session->files) && session_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+		images_find_files(session->images, session->files);
+		if (jit_files_is_waiting(session->files))
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
 bool session_run(struct session *session, struct err *err)
 {
 	if (!output_start(session->output, err))
@@ -454,9 +467,12 @@ bool session_run(struct session *session, struct err *err)
 	if (session->child_was_ended)
 		decide(&session->decisions, "the command was ended with SIGTERM");
 	session_tell_stuck(session);
+	find_files(session);
 	images_stop(session->images);
 	tell_pages(session);
 	drain_retry_aside(&session->drain, true);
+	if (jit_files_hand(session->files)) // the helper has ended
+		jit_files_serve(session->files);
 	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after
 	session->has_run = true;
 	session->is_short = output_state(session->output) == OUTPUT_FAILED;
@@ -517,18 +533,19 @@ static struct image *image_of(const struct session *session, uint32_t dso)
 struct sampled_code session_code(const struct session *session, uint32_t dso)
 {
 	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
+	const struct jit_program program = { (int32_t)row->pid, row->since_ns };
 	const char *path = NULL;
-	int jitdump_fd = row->kind == DSO_ANON ? images_jitdump_fd(session->images, (int32_t)row->pid, &path) : -1;
+	int jitdump_fd = row->kind == DSO_ANON ? jit_files_dump(session->files, program, &path) : -1;
 	return (struct sampled_code){
 		.jitdump_fd = jitdump_fd, .jitdump_path = path, .dso = row, .id = dso,
 		.image = image_of(session, dso),
-		.map_fd = row->kind == DSO_ANON ? images_perf_map_fd(session->images, (int32_t)row->pid) : -1,
+		.map_fd = row->kind == DSO_ANON ? jit_files_map(session->files, program) : -1,
 	};
 }
 
 const char *session_map_refusal(const struct session *session)
 {
-	return images_perf_map_refusal(session->images);
+	return jit_files_refusal(session->files);
 }
 
 static void add_meta(struct session *session, struct names *names)
@@ -636,6 +653,7 @@ void session_free(struct session *session)
 		drain_release(&session->drain);
 	output_free(session->output);
 	images_free(session->images);
+	jit_files_free(session->files);
 	jit_pages_free(session->pages);
 	spaces_free(session->spaces);
 	ledger_release(&session->ledger);

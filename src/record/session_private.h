@@ -21,6 +21,7 @@ struct session {
 	struct ledger ledger;
 	struct spaces *spaces;
 	struct images *images;
+	struct jit_files *files;
 	struct jit_pages *pages;           // NULL: not wanted
 	struct drain drain;
 	struct perf_event_attr *file_attrs; // per event, then the side-band event's

@@ -45,6 +45,7 @@ static void fill(struct names *names)
 	image->path = "//anon";
 	image->kind = DSO_ANON;
 	image->pid = 4242;
+	image->since_ns = 77;
 	names_vdso(names, "\177ELF, or so", 12);
 	names_vdso(names, "another", 7);
 	names_vdso(names, "\177ELF, or so", 12); // is there
@@ -160,7 +161,7 @@ static void compare(const struct names *a, const struct names *b)
 	   b->vdsos.data[1].size == 7 && memcmp(b->vdsos.data[1].bytes, "another", 7) == 0, "their bytes");
 	for (size_t i = 0; i < a->images.count && i < b->images.count; i++) {
 		const struct name_image *x = &a->images.data[i], *y = &b->images.data[i];
-		ok(same_text(x->path, y->path) && x->kind == y->kind && x->pid == y->pid && x->build_id.size == y->build_id.size &&
+		ok(same_text(x->path, y->path) && x->kind == y->kind && x->pid == y->pid && x->since_ns == y->since_ns && x->build_id.size == y->build_id.size &&
 		   memcmp(x->build_id.bytes, y->build_id.bytes, x->build_id.size) == 0, "image %zu", i);
 		bool good = x->frames.count == y->frames.count && x->addrs.count == y->addrs.count;
 		for (size_t j = 0; good && j < x->frames.count; j++) {

@@ -317,6 +317,37 @@ static void test_limits(void)
 	spaces_forget_process(spaces, 900);
 }
 
+static uint32_t dso_at(int32_t pid, uint64_t addr)
+{
+	const struct mapping *m = spaces_find(spaces, pid, addr);
+	return m == NULL ? DSO_NONE : m->dso;
+}
+
+// Generated code of two programs that a process executes one after the other, and of a later process of that number, is not the same.
+static void test_programs(void)
+{
+	fork_as(700, 100, 700, 100, false);
+	map(700, 0x30000, 0x31000, 0, "//anon");
+	uint32_t forked = dso_at(700, 0x30000), executed, later;
+	fork_as(701, 700, 701, 700, false);
+	is_u64(dso_at(701, 0x30000), forked, "what was there at a fork is its parent's");
+	comm(700, 700, "next", true);
+	uint64_t exec_ns = now_ns;
+	map(700, 0x30000, 0x31000, 0, "//anon");
+	executed = dso_at(700, 0x30000);
+	ok(executed != forked, "another program's code at the same place");
+	is_u64(dso_get(spaces_dsos(spaces), executed)->since_ns, exec_ns, "by the time of the exec");
+	map(700, 0x40000, 0x41000, 0, "//anon");
+	is_u64(dso_at(700, 0x40000), executed, "all code of a program is one image");
+	leave(700, 700);
+	fork_as(700, 100, 700, 100, false);
+	map(700, 0x30000, 0x31000, 0, "//anon");
+	later = dso_at(700, 0x30000);
+	ok(later != executed && later != forked, "nor is that of a process that gets the number again");
+	map(700, 0x50000, 0x51000, 0, "/lib/plugin");
+	is_u64(dso_get(spaces_dsos(spaces), dso_at(700, 0x50000))->since_ns, 0, "a file is one for all");
+}
+
 static void count_ascending(struct process *process, void *context)
 {
 	int32_t *last = context;
@@ -358,6 +389,7 @@ int main(void)
 	test_jit();
 	test_vdso();
 	test_kernel();
+	test_programs();
 	test_storm();
 	test_limits();
 	spaces_free(spaces);
