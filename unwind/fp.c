@@ -453,7 +453,9 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 		*end = UNWIND_UNSUPPORTED; // unwind information there is, of a kind that is not read
 		return false;
 	}
-	uint64_t above = at->fp - (walk->view.start + walk->view.size);
-	*end = at->fp != 0 && above < TRUNCATED_BYTES && walk->view.top == 0 ? UNWIND_TRUNCATED : UNWIND_NO_CFI;
+	// Where the copy is short, what lies far above it is as likely another mapping: a library stands close above a thread's stack.
+	uint64_t above = at->fp - (walk->view.start + walk->view.size), missing = walk->view.asked - walk->view.size;
+	bool goes_on = at->fp != 0 && above < (missing > 0 ? missing : TRUNCATED_BYTES) && walk->view.top == 0;
+	*end = goes_on ? stack_miss(&walk->view, at->fp) : UNWIND_NO_CFI;
 	return false;
 }

@@ -12,6 +12,7 @@ struct stack_view {
 	const uint8_t *bytes;
 	uint64_t start; // address of bytes[0]
 	uint64_t size;
+	uint64_t asked;    // bytes that were to be copied, `size` or more
 	uint64_t top;      // end of the thread's stack, 0: not known
 	uint64_t addr_end; // no address of user space from here on
 	uint16_t machine;  // EM_*: what its registers' numbers mean
@@ -44,12 +45,14 @@ static inline bool stack_word(const struct stack_view *view, uint64_t addr, uint
 	return true;
 }
 
-// Why stack_word failed. Past the copy's end the stack goes on, unless its top is known to be below.
+// Why stack_word failed. Past the copy's end the stack goes on, unless its top is known to be below. Where more was to be copied, a page of it was not in memory.
 static inline enum unwind_end stack_miss(const struct stack_view *view, uint64_t addr)
 {
 	if (addr < view->start || addr >= view->addr_end || (addr & (uint64_t)(view->word_bytes - 1)) != 0)
 		return UNWIND_BAD_READ;
-	return view->top != 0 && addr >= view->top ? UNWIND_BAD_READ : UNWIND_TRUNCATED;
+	if (view->top != 0 && addr >= view->top)
+		return UNWIND_BAD_READ;
+	return addr - view->start < view->asked && view->size < view->asked ? UNWIND_ABSENT_PAGE : UNWIND_TRUNCATED;
 }
 
 #endif

@@ -24,6 +24,7 @@ const char *unwind_end_name(enum unwind_end end)
 		[UNWIND_DEFERRED] = "deferred",
 		[UNWIND_ROOT_GUESSED] = "root_guessed",
 		[UNWIND_CHAIN_MISSING] = "chain_missing",
+		[UNWIND_ABSENT_PAGE] = "absent_page",
 	};
 
 	return (unsigned)end < UNWIND_END_COUNT ? names[end] : "unknown";

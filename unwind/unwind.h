@@ -15,7 +15,7 @@
 
 enum unwind_end { // why a stack ends; stored in files as these numbers, so never renumbered
 	UNWIND_ROOT = 0,       // return address undefined by CFI, or zero, or a function that its image's table says nothing calls
-	UNWIND_TRUNCATED = 1,  // the next slot lies past the copy
+	UNWIND_TRUNCATED = 1,  // the next slot lies past all that was to be copied: the stack is deeper
 	UNWIND_NO_CFI = 2,
 	UNWIND_NO_MAPPING = 3, // the address is in no executable mapping
 	UNWIND_BAD_READ = 4,   // a slot below the copy, misaligned or wrapped
@@ -31,6 +31,7 @@ enum unwind_end { // why a stack ends; stored in files as these numbers, so neve
 	UNWIND_ROOT_GUESSED = 14, // by signs, where no CFI tells: the initial stack above an entry frame, the end of a chain of frame pointers; by the
 	                       // function's name in chains that others unwound
 	UNWIND_CHAIN_MISSING = 15, // the kernel was to write the user part of its call chain later (Linux 6.18), and that record is not there
+	UNWIND_ABSENT_PAGE = 16,  // the next slot would have been copied, but the copy stopped before it, at a page that was not in memory
 	UNWIND_END_COUNT
 };
 const char *unwind_end_name(enum unwind_end end); // "root", "truncated", "no_cfi", …
@@ -114,6 +115,8 @@ struct unwind_input {
 	uint64_t regs_mask;
 	const uint8_t *stack;    // the copy, from sp upwards
 	size_t stack_size;       // valid bytes
+	size_t stack_asked;      // bytes that were to be copied; 0: no more than there are. The kernel copies with page faults off, and stops at the first page that
+	                         // is not in memory (perf_output_sample_ustack in kernel/events/core.c), be it the mapping's end or one that nobody touched yet
 	uint64_t stack_top;      // end of the thread's stack if known, else 0
 	uint64_t generation;     // of the address space: what the map callback answers is stable while it is the same
 	unwind_map_fn *map;

@@ -433,6 +433,7 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	walk->registers.known = walk->registers.believed = 0;
 	walk->view = (struct stack_view){
 		.bytes = input->stack, .start = at->sp, .size = input->stack_size, .top = input->stack_top,
+		.asked = input->stack_asked > input->stack_size ? input->stack_asked : input->stack_size,
 		.addr_end = walk->arch->addr_end, .machine = walk->arch->machine, .word_bytes = walk->arch->word_bytes,
 		.read = input->read, .read_context = input->read_context,
 	};

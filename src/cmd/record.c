@@ -68,7 +68,7 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 		uint64_t count = ledger->ends[end];
 		if (unwind_end_is_root((enum unwind_end)end) || end == UNWIND_NOT_USER)
 			summary->complete += count;
-		else if (end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT)
+		else if (end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT || end == UNWIND_ABSENT_PAGE)
 			summary->truncated += count;
 		else
 			summary->failed += count;

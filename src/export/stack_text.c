@@ -22,6 +22,7 @@ const char *stack_mark(enum unwind_end end)
 		return NULL;
 	case UNWIND_TRUNCATED:
 	case UNWIND_DEPTH_LIMIT:
+	case UNWIND_ABSENT_PAGE:
 		return "[truncated]";
 	default:
 		return "[unwind failed]";

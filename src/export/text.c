@@ -177,6 +177,11 @@ static void explain_measure(struct text *t, const char *name, const struct repor
 	else
 		explain_workload(t, m);
 	explain_loss(t, m);
+	if (m == &row->total && e->stacks_truncated + e->stacks_failed > 0) {
+		buf_printf(t->out, "  %-14s", "cut stacks");
+		text_cut(t, t->out);
+		buf_string(t->out, " of all\n");
+	}
 	if (e->source->counts_by_weight)
 		return;
 	buf_printf(t->out, "  %-14s%llu inside, %llu outside\n", "visits", (unsigned long long)m->visits, (unsigned long long)m->visits_outside);

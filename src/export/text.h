@@ -33,6 +33,8 @@ void text_share_of(struct buf *out, double share, double n); // the same of n sa
 void text_loss_percent(struct buf *out, double share);
 // "12% hold a frame found without CFI, 3.1% end at a guessed root": of all stacks; the second only where there are such.
 void text_guessed(struct buf *out, const struct report_event *event);
+// "11.8% TRUNCATED (over 64 KB deep), 0.4% CUT (stack page not in memory), 2.1% FAILED": what did not reach a root, by the reason.
+void text_cut(struct text *t, struct buf *out);
 void text_seconds(struct buf *out, double seconds); // "30 s", "0.3 s"
 // Of the rows shown that have too few, inside or outside; UINT64_MAX: none.
 uint64_t text_fewest_visits(const struct text *t);

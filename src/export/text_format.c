@@ -366,3 +366,27 @@ size_t text_rank_width(const struct text *t)
 	}
 	return widest;
 }
+
+static void cut_for(struct buf *out, double count, double all, const char *what, size_t *said)
+{
+	if (!(count > 0))
+		return;
+	buf_printf(out, "%s%.1f%% %s", *said > 0 ? ", " : "", 100 * count / all, what);
+	++*said;
+}
+
+void text_cut(struct text *t, struct buf *out)
+{
+	const struct report_event *e = t->event;
+	double all = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
+	uint32_t copy = t->report->profile->meta.stack_bytes;
+	char deep[64] = "TRUNCATED (deeper than the copy)";
+	size_t said = 0;
+	if (copy >= 1024)
+		snprintf(deep, sizeof(deep), "TRUNCATED (over %.0f KB deep)", round(copy / 1024.0));
+	cut_for(out, (double)e->ends[UNWIND_TRUNCATED], all, deep, &said);
+	cut_for(out, (double)e->ends[UNWIND_ABSENT_PAGE], all, "CUT (stack page not in memory)", &said);
+	// What has a copy was walked by us, who have a limit of our own.
+	cut_for(out, (double)e->ends[UNWIND_DEPTH_LIMIT], all, copy > 0 ? "CUT (more frames than a record holds)" : "CUT (over kernel.perf_event_max_stack)", &said);
+	cut_for(out, (double)e->stacks_failed, all, "FAILED", &said);
+}

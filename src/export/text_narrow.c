@@ -286,15 +286,6 @@ static void write_samples(struct text *t)
 	}
 }
 
-static void write_truncated(struct text *t, double share)
-{
-	uint32_t copy = t->report->profile->meta.stack_bytes;
-	if (copy >= 1024)
-		buf_printf(t->out, "%.1f%% TRUNCATED (over %.0f KB deep)", 100 * share, round(copy / 1024.0));
-	else
-		buf_printf(t->out, "%.1f%% TRUNCATED (deeper than the copy)", 100 * share);
-}
-
 static void write_guessed(struct text *t, double all)
 {
 	const struct report_event *e = t->event;
@@ -312,16 +303,16 @@ static void write_stacks(struct text *t)
 	if (!(all > 0))
 		return;
 	double cut = (double)(e->stacks_truncated + e->stacks_failed) / all;
-	head(t, "stacks");
 	if (is_cut(e, 0.05)) {
-		if (e->stacks_truncated > 0)
-			write_truncated(t, (double)e->stacks_truncated / all);
-		if (e->stacks_failed > 0)
-			buf_printf(t->out, "%s%.1f%% FAILED", e->stacks_truncated > 0 ? ", " : "", 100 * (double)e->stacks_failed / all);
-		buf_string(t->out, ": a total is \"at least\"\n");
+		struct buf line = { 0 };
+		text_cut(t, &line);
+		buf_string(&line, ": a total is \"at least\"");
+		text_wrapped(t, "stacks", HEAD, NARROW, buf_text(&line));
+		buf_release(&line);
 		write_guessed(t, all);
 		return;
 	}
+	head(t, "stacks");
 	buf_printf(t->out, "%.1f%% complete", floor_to(100 * (1 - cut), 1));
 	if (e->stacks_joined > 0) {
 		buf_string(t->out, " (");
@@ -602,10 +593,14 @@ static void write_next_of_care(struct text *t)
 	else if (few)
 		buf_string(&line, ". ");
 	uint32_t copy = t->report->profile->meta.stack_bytes;
-	if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed && (copy == 0 || copy >= 60000))
+	bool is_deep = is_cut(e, 0.05) && 2 * e->ends[UNWIND_TRUNCATED] >= e->stacks_truncated + e->stacks_failed;
+	bool is_limit = is_cut(e, 0.05) && 2 * e->ends[UNWIND_DEPTH_LIMIT] >= e->stacks_truncated + e->stacks_failed;
+	if (is_deep && (copy == 0 || copy >= 60000))
 		buf_string(&line, "64 KB is the kernel's limit. ");
-	else if (is_cut(e, 0.05) && e->stacks_truncated >= e->stacks_failed)
+	else if (is_deep)
 		buf_string(&line, "Larger stack copies: --call-graph dwarf,65528. ");
+	else if (is_limit && copy == 0)
+		buf_string(&line, "Longer call chains: sysctl kernel.perf_event_max_stack. ");
 	if (e->unresolved_share > 0.05)
 		buf_string(&line, "What has no name, and why: report --missing. ");
 	if (line.size == 0) {

@@ -182,13 +182,28 @@ bool load_jit_code(const struct unwind_input *input, uint64_t addr, uint64_t *st
 	return good;
 }
 
+// What the kernel was to copy. Our own records are trimmed to what it did copy; so it is what the event asks for, as far as a record has room for it
+// (perf_sample_ustack_size in kernel/events/core.c).
+static size_t stack_asked(const struct raw_lookup *lookup)
+{
+	enum { RECORD_BYTES_MAX = UINT16_MAX, ROUNDING_BYTES = 256 }; // of what stands around the copy the kernel knows only the greater part by then
+	const struct record *record = &lookup->job->queued->record;
+	const struct record_stack *stack = &record->sample.stack;
+	const struct perf_event_attr *attr = &reader_event_at(lookup->worker->loader->reader, lookup->job->queued->event)->attr;
+	if (stack->dyn_size < stack->size || (attr->sample_type & PERF_SAMPLE_STACK_USER) == 0)
+		return (size_t)stack->size;
+	uint64_t rest = record->size - stack->size + ROUNDING_BYTES, room = rest < RECORD_BYTES_MAX ? RECORD_BYTES_MAX - rest : 0;
+	uint64_t most = room < attr->sample_stack_user ? room : attr->sample_stack_user;
+	return (size_t)(stack->size < most ? most : stack->size);
+}
+
 static struct unwind_input input_of(struct raw_lookup *lookup)
 {
 	const struct raw_job *job = lookup->job;
 	const struct record_sample *sample = &job->queued->record.sample;
 	return (struct unwind_input){
 		.machine = job->machine, .regs = sample->user.words, .regs_mask = sample->user.mask, .stack = sample->stack.bytes,
-		.stack_size = sample->stack.bytes != NULL ? sample->stack.dyn_size : 0, .generation = job->maps->generation, .map = map_at,
+		.stack_size = sample->stack.bytes != NULL ? sample->stack.dyn_size : 0, .stack_asked = stack_asked(lookup), .generation = job->maps->generation, .map = map_at,
 		.map_context = lookup, .code = code_at, .code_context = lookup,
 	};
 }

@@ -7,6 +7,7 @@
 #include "base/escape.h"
 #include "base/size_text.h"
 #include "record/ledger.h"
+#include "unwind/unwind.h"
 
 enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
 enum { RANKABLE = 100 };            // samples; the verdict of a report is NO RANKING below
@@ -169,6 +170,30 @@ static void say_loss(const struct summary *summary, const struct summary_event *
 	paragraph(out, text);
 }
 
+static double share_that_ends(const struct summary *summary, enum unwind_end end)
+{
+	return (size_t)end < summary->end_count ? bad_stacks(summary, summary->ends[end]) : 0;
+}
+
+static void say_cut(const struct summary *summary, struct buf *out, struct buf *text)
+{
+	char a[SIZE_TEXT_BYTES];
+	double deep = share_that_ends(summary, UNWIND_TRUNCATED), absent = share_that_ends(summary, UNWIND_ABSENT_PAGE),
+	       limit = share_that_ends(summary, UNWIND_DEPTH_LIMIT);
+	if (deep > 0.001) {
+		buf_printf(text, "CARE: stacks truncated %s (deeper than the %u KB a sample holds)", percent(deep, a), (summary->stack_bytes + 1023) / 1024);
+		paragraph(out, text);
+	}
+	if (absent > 0.001) {
+		buf_printf(text, "CARE: stacks cut %s, where a page of the stack was not in memory", percent(absent, a));
+		paragraph(out, text);
+	}
+	if (limit > 0.001) {
+		buf_printf(text, "CARE: stacks cut %s, of more frames than a record holds", percent(limit, a));
+		paragraph(out, text);
+	}
+}
+
 static void say_care(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct summary_event *event = main_event(summary);
@@ -187,11 +212,7 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 	}
 	for (size_t i = 0; i < summary->events.count; i++)
 		say_loss(summary, &summary->events.data[i], out, text);
-	if (bad_stacks(summary, summary->truncated) > 0.001) {
-		buf_printf(text, "CARE: stacks truncated %s (deeper than the %u KB a sample holds)", percent(bad_stacks(summary, summary->truncated), a),
-		           (summary->stack_bytes + 1023) / 1024);
-		paragraph(out, text);
-	}
+	say_cut(summary, out, text);
 	if (bad_stacks(summary, summary->failed) >= 0.01) {
 		buf_printf(text, "CARE: stacks not unwound to their root %s", percent(bad_stacks(summary, summary->failed), a));
 		paragraph(out, text);

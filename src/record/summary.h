@@ -33,7 +33,7 @@ struct summary {
 	VEC(struct summary_event) events;
 	uint64_t complete, joined, truncated, failed; // of the samples whose stacks were unwound; all 0: none were
 	uint64_t splices_exact, splices_checked; // of the joined ones
-	const char *end_names[16]; // by enum unwind_end
+	const char *end_names[24]; // by enum unwind_end
 	const uint64_t *ends;
 	size_t end_count;
 	const uint64_t *uncopied;  // stacks that the kernel did not copy, by enum uncopied of record/ledger.h; NULL: not counted

@@ -28,6 +28,7 @@ enum stack_class stack_class_of(uint8_t end, uint8_t splice)
 		return STACK_COMPLETE;
 	case UNWIND_TRUNCATED:
 	case UNWIND_DEPTH_LIMIT:
+	case UNWIND_ABSENT_PAGE:
 		return STACK_TRUNCATED;
 	default:
 		return STACK_FAILED;

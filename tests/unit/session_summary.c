@@ -1,5 +1,6 @@
 // The closing summary, word for word, clean and bad; and its JSON.
 #include "record/summary.h"
+#include "unwind/unwind.h"
 #include "tests/json_schema.h"
 
 #include <jansson.h>
@@ -48,7 +49,10 @@ static void text(void)
 	summary.threads = 6;
 	summary.cpu_seconds = 57.6;
 	summary.complete = 37919;
+	uint64_t ends[UNWIND_END_COUNT] = { [UNWIND_TRUNCATED] = 5171 };
 	summary.truncated = 5171;
+	summary.ends = ends;
+	summary.end_count = UNWIND_END_COUNT;
 	summary.failed = 0;
 	summary.lost_from_s = 14;
 	summary.lost_to_s = 16;
@@ -62,6 +66,19 @@ static void text(void)
 	        "perfsample: CARE: stacks truncated 12.0% (deeper than the 64 KB a sample holds)\n"
 	        "perfsample: silent 46 (0.10%), throttled 0 s; recorder used 1.1% of one CPU\n"
 	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "bad");
+
+	// What is cut for another reason is not called deep.
+	ends[UNWIND_TRUNCATED] = 0;
+	ends[UNWIND_ABSENT_PAGE] = 4000;
+	ends[UNWIND_DEPTH_LIMIT] = 1171;
+	text_of(&summary,
+	        "perfsample: 43,090 samples of app[4242] (6 threads), 30.0 s, 57.6 CPU-s\n"
+	        "perfsample: CARE: lost 1,333 (3.0%), all from +14 s to +16 s: the recorder was\n"
+	        "            not scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
+	        "perfsample: CARE: stacks cut 9.3%, where a page of the stack was not in memory\n"
+	        "perfsample: CARE: stacks cut 2.7%, of more frames than a record holds\n"
+	        "perfsample: silent 46 (0.10%), throttled 0 s; recorder used 1.1% of one CPU\n"
+	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "cut for other reasons");
 
 	// A loss of which part has a reason of its own.
 	struct buf text = { 0 };

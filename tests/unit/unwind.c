@@ -205,6 +205,20 @@ static void test_truncated(void)
 	}
 	ok(shorter > 100 && wrong_end == 0 && wrong_frames == 0, "%u shorter copies: a prefix of the frames, truncated", shorter);
 
+	// The same where more was to be copied than there is: a page was not in memory.
+	wrong_end = 0;
+	for (size_t size = 8; size < half; size += 8) {
+		input.stack_size = size;
+		input.stack_asked = snapshot.size;
+		unwind_stack(unwinder, &input, &stack);
+		wrong_end += stack.end != UNWIND_ABSENT_PAGE;
+		input.stack_asked = size;
+		unwind_stack(unwinder, &input, &stack);
+		wrong_end += stack.end != UNWIND_TRUNCATED;
+	}
+	is_u64(wrong_end, 0, "copies that stopped before all was copied: absent_page, not truncated");
+	input.stack_asked = snapshot.size;
+
 	input.stack_size = half;
 	input.stack_top = snapshot.regs[7] + half;
 	unwind_stack(unwinder, &input, &stack);
