@@ -78,6 +78,7 @@ enum aside_result aside_add(struct aside *aside, const struct record *record, ui
 	*entry = (struct aside_entry){
 		.bytes = (uint32_t)bytes, .event = event, .time_ns = record->id.time_ns, .since_ns = now_ns,
 		.maps = maps_retain(maps), .is_shortened = shorten,
+		.asked = keep == valid && !shorten ? (uint32_t)record->sample.stack.size : 0,
 	};
 	memcpy(entry->record, aside->scratch.data, aside->scratch.size);
 	aside->waiting++;

@@ -21,6 +21,7 @@ struct aside_entry {
 	struct maps *maps;     // of the sample's moment, retained
 	bool is_done;          // unwound already, or filler at the end of the block
 	bool is_shortened;
+	uint32_t asked;        // bytes of stack that the kernel was to copy, which is no longer said in the record; 0: what was trimmed is known
 	uint64_t record[];     // the sample, its stack trimmed
 };
 

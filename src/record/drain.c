@@ -10,9 +10,11 @@
 #include "proc/procfs.h"
 #include "record/jit_files.h"
 #include "record/jit_pages.h"
+#include "record/stack_pages.h"
 
 static const uint64_t TICK_NS = 1000 * 1000 * 1000;
 static const uint64_t REAP_NS = UINT64_C(5) * 1000 * 1000 * 1000;
+static const uint64_t STACK_PAGE_SOON_NS = UINT64_C(1) * 1000 * 1000 * 1000; // what one thread's stack lacks, the next one's may
 static const uint64_t JIT_SOON_NS = UINT64_C(1) * 1000 * 1000 * 1000;
 
 static uint64_t clock_ns(void)
@@ -432,6 +434,8 @@ void drain_pass(struct drain *drain, bool last)
 		take_answer(drain);
 	if (drain->pages != NULL)
 		(void)jit_pages_take(drain->pages);
+	if (drain->stack_pages != NULL && stack_pages_take(drain->stack_pages))
+		drain->stack_page_ns = drain->now_ns;
 	if (drain->aside.waiting > 0)
 		drain_retry_aside(drain, false);
 	drain->found_births = false;
@@ -442,12 +446,15 @@ void drain_pass(struct drain *drain, bool last)
 	if (drain->pages != NULL)
 		images_read_pages(drain->images, drain->pages);
 	images_find_files(drain->images, drain->files);
+	if (drain->stack_pages != NULL)
+		images_read_stack_pages(drain->images, drain->stack_pages);
 	drain->most_bytes = 0;
 	for (size_t r = 0; r < drain->set->rings.count; r++) {
 		size_t bytes = (size_t)(drain->set->rings.data[r].head - drain->heads[r]);
 		drain->heads[r] = drain->set->rings.data[r].head;
 		drain->most_bytes = bytes > drain->most_bytes ? bytes : drain->most_bytes;
 	}
+	drain->found_births |= drain->stack_page_ns > 0 && drain->now_ns - drain->stack_page_ns < STACK_PAGE_SOON_NS;
 	drain->found_births |= drain->jit_ns > 0 && drain->now_ns - drain->jit_ns < JIT_SOON_NS;
 	if (drain->doubtful.count > 0)
 		close_second_streams(drain);

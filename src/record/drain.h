@@ -32,6 +32,7 @@ enum chain_mode { CHAIN_LIVE, CHAIN_POST, CHAIN_FP, CHAIN_NONE };
 struct stack_bytes {
 	const uint8_t *bytes;
 	size_t size;        // 0: there is nothing to walk
+	size_t asked;       // bytes that the kernel was to copy; it may have stopped before
 	enum splice splice; // none: the kernel's copy
 };
 
@@ -61,6 +62,7 @@ struct drain {
 	struct images *images;
 	struct jit_pages *pages;   // bytes of code that is in no file; NULL: not wanted
 	struct jit_files *files;   // in which processes name generated code
+	struct stack_pages *stack_pages; // those that copies stopped at; NULL: not wanted
 	struct output *output;
 	struct ledger *ledger;
 	const struct perf_event_attr *file_attrs; // per event, then the side-band event's
@@ -112,6 +114,7 @@ struct drain {
 	size_t most_bytes;         // that the last pass found in one ring
 	uint32_t unseen_execs;     // tasks whose events, if they have their own, the kernel ended at exec
 	bool found_births;         // the last pass saw code being mapped: programs start; or lately a JIT compiler's
+	uint64_t stack_page_ns;    // when pages of a stack were last brought in; 0: never
 	uint64_t jit_ns;           // when a JIT compiler's code was last seen being mapped whose unwind information may be had; 0: never
 };
 

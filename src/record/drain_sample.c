@@ -6,6 +6,7 @@
 #include "record/jit_files.h"
 #include "record/jit_pages.h"
 #include "record/sample.h"
+#include "record/stack_pages.h"
 
 static const uint64_t ASIDE_MAX_NS = 1000 * 1000 * 1000, CODE_MAX_NS = 250 * 1000 * 1000;
 
@@ -193,13 +194,13 @@ static void without_copy(struct drain *drain, const struct record *record, struc
 }
 
 // What there is to walk.
-static struct stack_bytes bytes_of_stack(struct drain *drain, const struct record *record, bool set_aside)
+static struct stack_bytes bytes_of_stack(struct drain *drain, const struct record *record, const struct aside_entry *set_aside)
 {
 	const struct record_sample *sample = &record->sample;
 	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE || sample->stack.bytes == NULL)
 		return (struct stack_bytes){ .size = 0 };
-	struct stack_bytes out = { sample->stack.bytes, (size_t)sample->stack.dyn_size, SPLICE_NONE };
-	if (drain->tails == NULL || set_aside) // what was read is kept for as long as the record is in the ring
+	struct stack_bytes out = { sample->stack.bytes, (size_t)sample->stack.dyn_size, set_aside != NULL ? set_aside->asked : (size_t)sample->stack.size, SPLICE_NONE };
+	if (drain->tails == NULL || set_aside != NULL) // what was read is kept for as long as the record is in the ring
 		return out;
 	const struct tail *tail = tails_find(drain->tails, drain->ring_now, record->id.time_ns, record->id.tid);
 	if (tail == NULL)
@@ -207,7 +208,28 @@ static struct stack_bytes bytes_of_stack(struct drain *drain, const struct recor
 	buf_clear(&drain->joined);
 	buf_add(&drain->joined, out.bytes, out.size);
 	buf_add(&drain->joined, tail->bytes, tail->size);
-	return (struct stack_bytes){ (const uint8_t *)drain->joined.data, drain->joined.size, tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED };
+	return (struct stack_bytes){ (const uint8_t *)drain->joined.data, drain->joined.size, 0, tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED };
+}
+
+// A copy may have ended before all was copied that was to be: at a page that is not in memory, or at the end of what is mapped. `top`: where the thread's stack
+// begins; 0: not known, or wrong.
+static void want_stack_page(struct drain *drain, const struct record *record, uint64_t top)
+{
+	const struct record_stack *stack = &record->sample.stack;
+	if (drain->stack_pages == NULL || stack->bytes == NULL || stack->dyn_size >= stack->size)
+		return;
+	uint64_t sp = sp_of(drain, record), to = sp + stack->size;
+	if (sp > 0 && to > sp)
+		(void)stack_pages_want(drain->stack_pages, record->id.tid, sp + stack->dyn_size, top > sp && top < to ? top : to, drain->now_ns);
+}
+
+// Where the stack is known to end: with the copy, above which nothing is mapped. 0: nothing is known.
+static uint64_t end_of_stack(const struct drain *drain, const struct stack_job *job)
+{
+	if (job->stack.size >= job->stack.asked || drain->stack_pages == NULL)
+		return 0;
+	uint64_t end = sp_of(drain, &job->record) + job->stack.size;
+	return stack_pages_is_end(drain->stack_pages, job->record.id.tid, end) ? end : 0;
 }
 
 static void learn_top(struct drain *drain, const struct record *record, const struct unwind_stack *stack, const struct stack_bytes *bytes)
@@ -229,6 +251,7 @@ static struct unwind_input input_of(const struct drain *drain, const struct stac
 	return (struct unwind_input){
 		.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
 		.regs = sample->user.words, .regs_mask = sample->user.mask, .stack = job->stack.bytes, .stack_size = job->stack.size,
+		.stack_asked = job->stack.asked, .stack_top = end_of_stack(drain, job),
 		.generation = job->maps->generation, .map = map_at, .map_context = lookup, .code = code_at, .code_context = lookup,
 	};
 }
@@ -257,6 +280,8 @@ static bool put_walked(struct drain *drain, const struct stack_job *job, const s
 			splice = job->stack.splice;
 		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) || is_cut;
 	}
+	if (stack->end == UNWIND_ABSENT_PAGE)
+		want_stack_page(drain, &job->record, 0);
 	put_live(drain, &job->record, job->event, job->maps, stack, splice);
 	return true;
 }
@@ -364,7 +389,7 @@ void drain_retry_aside(struct drain *drain, bool last)
 			drain->ledger->broken++;
 			drain->ledger->events.data[entry->event].dropped++;
 		} else {
-			job.stack = bytes_of_stack(drain, &job.record, true);
+			job.stack = bytes_of_stack(drain, &job.record, entry);
 			if (!walk_again(drain, &job, expired, !expired && drain->now_ns < entry->since_ns + CODE_MAX_NS))
 				continue;
 			drain->ledger->aside_expired += expired;
@@ -411,11 +436,11 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 	}
 	if (record->id.pid != -1) // the kernel names a task so that is being reaped: it is one of the others
 		hash_map_put(&drain->pids, (uint32_t)record->id.pid, 1, NULL);
-	(void)stack_top_of(drain, record->id.tid);
+	want_stack_page(drain, record, *stack_top_of(drain, record->id.tid));
 	struct maps *maps = spaces_process(drain->spaces, record->id.pid)->maps;
 	if (drain->mode == CHAIN_LIVE) {
 		struct stack_job *job = &drain->jobs[drain->job_count++];
-		*job = (struct stack_job){ .record = *record, .event = event, .maps = maps, .stack = bytes_of_stack(drain, record, false) };
+		*job = (struct stack_job){ .record = *record, .event = event, .maps = maps, .stack = bytes_of_stack(drain, record, NULL) };
 		// There is one place to join a stack in.
 		if (drain->job_count == STACK_JOBS || job->stack.splice != SPLICE_NONE)
 			drain_walk_jobs(drain);

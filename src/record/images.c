@@ -18,6 +18,7 @@
 #include "record/jit_files.h"
 #include "record/jit_image.h"
 #include "record/jit_pages.h"
+#include "record/stack_pages.h"
 
 enum slot_state { SLOT_UNKNOWN, SLOT_WANTED, SLOT_READY, SLOT_FAILED };
 enum { SLOTS_PER_CHUNK = 256, CHUNKS_MAX = 4096, REQUESTS = 256, ATTEMPTS_MAX = 3 };
@@ -39,11 +40,12 @@ struct jit_code { // code of a JIT compiler, in a mapping
 	uint64_t start, time_ns;
 };
 
-enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_REREAD, REQUEST_PAGES };
+enum request_kind { REQUEST_IMAGE, REQUEST_VDSO, REQUEST_JIT, REQUEST_REREAD, REQUEST_PAGES, REQUEST_STACK_PAGES };
 struct request {
 	enum request_kind kind;
 	struct slot *slot;
 	struct jit_pages *pages;
+	struct stack_pages *stack_pages;
 	int32_t pid;
 	uint64_t start, end, pgoff;
 	struct dso dso; // path: below
@@ -184,6 +186,7 @@ static void serve(struct images *images, struct request *request)
 		jit_pages_read(request->pages);
 		atomic_fetch_add_explicit(&images->version, 1, memory_order_release);
 		break;
+	case REQUEST_STACK_PAGES: stack_pages_read(request->stack_pages); break;
 	}
 }
 
@@ -403,6 +406,16 @@ void images_find_files(struct images *images, struct jit_files *files)
 		return;
 	atomic_store_explicit(&images->files, files, memory_order_release);
 	sem_post(&images->wake);
+}
+
+void images_read_stack_pages(struct images *images, struct stack_pages *pages)
+{
+	struct request *request = next_request(images);
+	if (request == NULL || !stack_pages_hand(pages))
+		return;
+	request->kind = REQUEST_STACK_PAGES;
+	request->stack_pages = pages;
+	send_request(images);
 }
 
 bool images_reread(struct images *images, const struct images_reread *what)

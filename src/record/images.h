@@ -20,6 +20,7 @@
 struct images;
 struct jit_files;
 struct jit_pages;
+struct stack_pages;
 struct images *images_new(struct image *(*find_cfi)(const struct image *image)); // as in session_config
 bool images_start(struct images *images); // the helper thread; false: none to be had
 void images_stop(struct images *images);  // finishes what was asked for (5 s at most: a mount may hang), then ends the helper
@@ -36,6 +37,8 @@ struct unwind_map images_map(struct images *images, const struct dso_table *dsos
 uint64_t images_version(struct images *images);
 // Drain thread: has the pages that were asked for read, if there are any. What comes of it counts as news (images_version).
 void images_read_pages(struct images *images, struct jit_pages *pages);
+// Drain thread: likewise the pages of stacks that copies stopped at.
+void images_read_stack_pages(struct images *images, struct stack_pages *pages);
 
 // Drain thread, and at the end whoever stopped it: has the files looked for that were asked for, if there are any.
 void images_find_files(struct images *images, struct jit_files *files);

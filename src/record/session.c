@@ -19,6 +19,7 @@
 #include "record/family.h"
 #include "record/jit_files.h"
 #include "record/jit_pages.h"
+#include "record/stack_pages.h"
 #include "record/privilege.h"
 #include "record/session_private.h"
 
@@ -87,9 +88,11 @@ static void prepare_drain(struct session *session)
 	session->images = images_new(config->find_cfi);
 	session->files = jit_files_new();
 	session->pages = config->mode == CHAIN_POST || config->mode == CHAIN_LIVE ? jit_pages_new(session->host.machine, config->mode == CHAIN_POST) : NULL;
+	session->stack_pages = session->pages != NULL ? stack_pages_new() : NULL;
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
-		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .files = session->files, .output = session->output, .ledger = &session->ledger,
+		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .stack_pages = session->stack_pages,
+		.files = session->files, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
 		.roots = session->target.roots.data, .root_count = session->target.roots.count,
@@ -392,6 +395,21 @@ static void tell_pages(struct session *session)
 		       (unsigned long long)figures.refused, JIT_PAGES_MOST, JIT_PAGE_READINGS_MOST);
 }
 
+// What was done to the target, in the file; and what could not be.
+static void tell_stack_pages(struct session *session)
+{
+	struct stack_pages_figures figures = session->stack_pages != NULL ? stack_pages_figures(session->stack_pages) : (struct stack_pages_figures){ 0 };
+	char text[160];
+	if (figures.pages > 0) {
+		snprintf(text, sizeof(text), "copies of stacks had stopped at pages that were not in memory: %llu were brought in, by reading them once",
+		         (unsigned long long)figures.pages);
+		decide_usual(&session->decisions, text);
+	}
+	if (figures.failed > 0)
+		decide(&session->decisions, "copies of stacks stop at pages that are not in memory, which could not be read %llu times: %s",
+		       (unsigned long long)figures.failed, strerror(figures.error));
+}
+
 static void stop_drain(struct session *session)
 {
 	atomic_store(&session->stop, true);
@@ -470,6 +488,7 @@ bool session_run(struct session *session, struct err *err)
 	find_files(session);
 	images_stop(session->images);
 	tell_pages(session);
+	tell_stack_pages(session);
 	drain_retry_aside(&session->drain, true);
 	if (jit_files_hand(session->files)) // the helper has ended
 		jit_files_serve(session->files);
@@ -655,6 +674,7 @@ void session_free(struct session *session)
 	images_free(session->images);
 	jit_files_free(session->files);
 	jit_pages_free(session->pages);
+	stack_pages_free(session->stack_pages);
 	spaces_free(session->spaces);
 	ledger_release(&session->ledger);
 	event_set_close(&session->set);

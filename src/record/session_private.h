@@ -23,6 +23,7 @@ struct session {
 	struct images *images;
 	struct jit_files *files;
 	struct jit_pages *pages;           // NULL: not wanted
+	struct stack_pages *stack_pages;   // likewise
 	struct drain drain;
 	struct perf_event_attr *file_attrs; // per event, then the side-band event's
 	uint32_t *cpu_numbers;             // by "CPU index" of the event set
