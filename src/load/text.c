@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/gunzip.h"
+
 enum { PEEK_BYTES = 16384 };
 
 // ---------------------------------------------------------------- what it is
@@ -73,18 +75,29 @@ static bool is_script_line(const char *line, size_t length)
 	return false;
 }
 
+// Text may hold a NUL (a comm's, or a hole that a full disk left), but no other byte that only binary files have.
+static bool is_binary(const char *line, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		uint8_t byte = (uint8_t)line[i];
+		if (byte < ' ' && byte != '\0' && !(byte >= '\a' && byte <= '\r') && byte != '\033')
+			return true;
+	}
+	return false;
+}
+
 // The first line that is one of the two decides.
 static enum text_kind kind_of(const char *text, size_t size, bool is_cut)
 {
-	if (memchr(text, '\0', size) != NULL)
-		return TEXT_NONE;
 	for (const char *at = text, *end = text + size; at < end;) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at)), *next = newline != NULL ? newline + 1 : end;
 		size_t length = (size_t)((newline != NULL ? newline : end) - at);
 		bool is_whole = newline != NULL || !is_cut;
 		while (length > 0 && isspace((uint8_t)at[length - 1]))
 			length--;
-		if (is_script_line(at, length))
+		if (is_binary(at, length))
+			return TEXT_NONE;
+		if (is_script_line(at, length) || text_record_name(at, length) != NULL)
 			return TEXT_SCRIPT;
 		if (length > 0 && at[0] != '#' && (is_whole ? folded_count(at, length) != NULL : memchr(at, ';', length) != NULL))
 			return TEXT_FOLDED;
@@ -97,7 +110,15 @@ enum text_kind text_detect(const char *path)
 {
 	char *bytes = mem_alloc(PEEK_BYTES);
 	size_t size = peek(path, bytes, PEEK_BYTES);
-	enum text_kind kind = size > 0 ? kind_of(bytes, size, size == PEEK_BYTES) : TEXT_NONE;
+	bool is_cut = size == PEEK_BYTES;
+	if (gunzip_is_packed(bytes, size)) {
+		char *packed = bytes;
+		bytes = mem_alloc(PEEK_BYTES);
+		size = gunzip_begin(packed, size, bytes, PEEK_BYTES);
+		is_cut = true;
+		free(packed);
+	}
+	enum text_kind kind = size > 0 ? kind_of(bytes, size, is_cut) : TEXT_NONE;
 	free(bytes);
 	return kind;
 }
@@ -115,6 +136,12 @@ bool text_next_line(struct text_reader *t, struct err *err)
 	}
 	t->line_number++;
 	t->length = (size_t)n;
+	t->is_cut = t->line[n - 1] != '\n' && t->line_number > 1;
+	static const char mark[] = "\xef\xbb\xbf"; // of UTF-8 (Unicode 23.8), which some editors and shells put first
+	if (t->line_number == 1 && t->length >= 3 && memcmp(t->line, mark, 3) == 0)
+		memmove(t->line, t->line + 3, t->length -= 3);
+	for (char *at = t->line; (at = memchr(at, '\0', (size_t)(t->line + t->length - at))) != NULL;)
+		*at = '?';
 	while (t->length > 0 && (t->line[t->length - 1] == '\n' || t->line[t->length - 1] == '\r'))
 		t->length--;
 	t->line[t->length] = '\0';
@@ -123,6 +150,8 @@ bool text_next_line(struct text_reader *t, struct err *err)
 
 bool text_bad_line(struct text_reader *t, const char *expected, struct err *err)
 {
+	if (t->is_cut)
+		return t->cut_off = true;
 	if (!t->options->salvage)
 		return err_set(err, STATUS_INPUT, "line %llu: expected %s (--salvage skips what is not)", (unsigned long long)t->line_number, expected);
 	if (t->skipped++ == 0)
@@ -264,9 +293,15 @@ static void caveat(struct text_reader *t, enum text_kind kind)
 	struct profile *p = t->profile;
 	struct buf text = { 0 };
 	buf_string(&text, kind == TEXT_FOLDED ? "read from folded stacks: no times, and what was lost is not known"
+	                  : t->tells_loss     ? "read from perf script's text: what was lost is what its PERF_RECORD_LOST lines tell; whether stacks are whole is not known"
 	                                      : "read from perf script's text: what was lost, and whether stacks are whole, is not known");
-	p->meta.unknown_loss = intern_string(&p->names, buf_text(&text));
-	vec_push(&p->meta.caveats, p->meta.unknown_loss);
+	uint32_t said = intern_string(&p->names, buf_text(&text));
+	if (!t->tells_loss)
+		p->meta.unknown_loss = said;
+	vec_push(&p->meta.caveats, said);
+	p->meta.cut_off = t->cut_off;
+	if (t->cut_off)
+		vec_push(&p->meta.caveats, intern_string(&p->names, "recording was cut off"));
 	if (t->skipped > 0) {
 		buf_clear(&text);
 		buf_printf(&text, "%llu lines were not understood and skipped, the first is line %llu", (unsigned long long)t->skipped,
@@ -293,14 +328,40 @@ bool text_read(struct profile *profile, const struct load_options *options, FILE
 	return is_done;
 }
 
+static bool is_packed(const char *path)
+{
+	char magic[3];
+	return gunzip_is_packed(magic, peek(path, magic, sizeof(magic)));
+}
+
+// A descriptor of what the packed file holds, in place of its own; -1: err is set.
+static int unpack(int fd, bool *cut_off, struct err *err)
+{
+	struct gunzip_fd *from = NEW(struct gunzip_fd);
+	from->fd = fd;
+	int unpacked = gunzip_unpack(gunzip_more_of_fd, from, cut_off, err);
+	close(fd);
+	free(from);
+	return unpacked;
+}
+
 bool text_load(struct profile *profile, const struct load_options *options, enum text_kind kind, struct err *err)
 {
-	bool is_stdin = strcmp(options->input, "-") == 0;
-	FILE *file = is_stdin ? stdin : fopen(options->input, "re");
-	if (file == NULL)
+	bool is_stdin = strcmp(options->input, "-") == 0, cut_off = false; // a packed file that ends within a line is cut off there
+	int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(options->input, O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
 		return err_errno(err, STATUS_INPUT, "opening %s", options->input);
+	if (is_packed(options->input) && (fd = unpack(fd, &cut_off, err)) < 0)
+		return err_context(err, "reading %s", options->input), false;
+	FILE *file = fdopen(fd, "r");
+	if (file == NULL) {
+		close(fd);
+		return err_errno(err, STATUS_INPUT, "opening %s", options->input);
+	}
 	bool is_done = text_read(profile, options, file, kind, err);
-	if (!is_stdin)
-		fclose(file);
+	fclose(file);
+	if (is_done && cut_off && !profile->meta.cut_off)
+		vec_push(&profile->meta.caveats, intern_string(&profile->names, "recording was cut off"));
+	profile->meta.cut_off |= cut_off;
 	return is_done;
 }

@@ -27,7 +27,10 @@ struct text_reader {
 	char *line;          // of getline
 	size_t length, capacity;
 	uint64_t line_number;
+	bool is_cut;                     // the line has no end, and is not the first: it may be a part of one
+	bool cut_off;                    // it was no line that makes sense, and counts for nothing
 	uint64_t skipped, first_skipped; // lines
+	bool tells_loss;                 // some say how much was lost
 	struct intern frame_keys;        // what makes a frame -> frame id
 	VEC(uint32_t) frames;            // by id of frame_keys
 	struct buf key;
@@ -44,6 +47,8 @@ uint32_t text_add_frame(struct text_reader *t, const struct text_frame *frame, c
 // The function of that name; "[unknown]" and a name in brackets are places without one.
 uint32_t text_function(struct text_reader *t, const char *name, size_t length, uint32_t dso);
 
+// Of perf script's line on a record that is no sample (--show-mmap-events, --show-lost-events …): its name, "PERF_RECORD_LOST"; NULL: not such a line.
+const char *text_record_name(const char *line, size_t length);
 bool text_read_script(struct text_reader *t, struct err *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "perfdata/event_table.h"
 
 enum { CONTEXT_BITS = 63 }; // addresses with the highest bit are the kernel's
+#define LOST_MOST (1ull << 53)
 
 struct sample_line {
 	const char *comm;
@@ -31,6 +32,8 @@ struct script {
 	uint64_t inlined_addr;
 	struct hash_map events;             // name -> index into the profile's + 1
 	bool has_period, has_times;
+	bool in_record;                     // what is indented belongs to the line of a record that is no sample
+	uint64_t last_ns, lost, lost_samples; // time of the line before; LOST records count a ring's losses, LOST_SAMPLES perf's own reading of the same
 };
 
 // ---------------------------------------------------------------- the line that begins a sample
@@ -40,6 +43,11 @@ static const char *skip_blanks(const char *at)
 	while (*at == ' ' || *at == '\t')
 		at++;
 	return at;
+}
+
+static bool has_prefix(const char *text, size_t length, const char *prefix)
+{
+	return length >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
 }
 
 static const char *skip_digits(const char *at)
@@ -155,6 +163,48 @@ static bool parse_sample(const char *text, struct sample_line *line)
 	return false;
 }
 
+// ---------------------------------------------------------------- the line of another record
+
+static const char record_prefix[] = "PERF_RECORD_";
+
+const char *text_record_name(const char *line, size_t length)
+{
+	size_t of_prefix = sizeof(record_prefix) - 1;
+	const char *name = memmem(line, length, record_prefix, of_prefix), *at = name;
+	if (name == NULL || (name > line && !isspace((uint8_t)name[-1])))
+		return NULL;
+	for (at += of_prefix; at < line + length && (isupper((uint8_t)*at) || isdigit((uint8_t)*at) || *at == '_');)
+		at++;
+	return at == line + length || isspace((uint8_t)*at) || *at == ':' || *at == '(' ? name : NULL;
+}
+
+// The record stands where a sample has its event. Of what it says only its losses count: " lost 7".
+static bool take_record(struct script *s)
+{
+	struct sample_line line;
+	const char *name = text_record_name(s->t->line, s->t->length), *lost;
+	if (name == NULL)
+		return false;
+	bool is_line = parse_sample(s->t->line, &line);
+	if (is_line && line.event != NULL && line.event < name)
+		return false; // among the fields of a tracepoint
+	uint64_t before_ns = s->last_ns;
+	s->last_ns = is_line && line.has_time ? line.time_ns : before_ns;
+	bool is_lost = has_prefix(name, strlen(name), "PERF_RECORD_LOST");
+	if (!is_lost || (lost = strstr(name, " lost ")) == NULL)
+		return true;
+	uint64_t count = strtoull(lost + sizeof(" lost ") - 1, NULL, 10);
+	bool is_samples = has_prefix(name, strlen(name), "PERF_RECORD_LOST_SAMPLES");
+	s->t->tells_loss = true;
+	uint64_t *sum = is_samples ? &s->lost_samples : &s->lost;
+	*sum += count < LOST_MOST ? count : LOST_MOST;
+	*sum = *sum < LOST_MOST ? *sum : LOST_MOST;
+	if (!is_samples && count > 0)
+		vec_push(&s->t->profile->losses, (struct profile_loss){ .from_ns = before_ns, .to_ns = s->last_ns, .count = count,
+		                                                        .cpu = is_line ? line.cpu : UINT32_MAX });
+	return true;
+}
+
 // ---------------------------------------------------------------- a frame's line
 
 struct frame_line { uint64_t addr, offset; const char *name, *dso; size_t name_length, dso_length; bool is_inlined; uint8_t via; };
@@ -235,11 +285,6 @@ static bool parse_frame(const char *text, const char *end, struct frame_line *f)
 	return true;
 }
 
-static bool has_prefix(const char *text, size_t length, const char *prefix)
-{
-	return length >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
-}
-
 // By the file's name: "[kernel.kallsyms]", "[ext4]", "vmlinux-5.4", "nf_nat.ko.xz".
 static bool is_kernel_dso(const char *dso, size_t length)
 {
@@ -316,6 +361,7 @@ static void open_sample(struct script *s, const struct sample_line *line, uint32
 	s->has_period |= line->has_period;
 	s->has_times |= line->has_time;
 	s->t->profile->events.data[event].lacks_periods |= !line->has_period;
+	s->last_ns = line->has_time ? line->time_ns : s->last_ns;
 	vec_clear(&s->frames);
 	vec_clear(&s->inlined);
 	s->sample = (struct profile_sample){
@@ -373,6 +419,12 @@ static bool take_line(struct script *s, struct err *err)
 			return true;
 		}
 	}
+	if (s->in_record && is_indented && !s->is_open && !parse_sample(t->line, &line))
+		return true;
+	if ((s->in_record = take_record(s))) {
+		close_sample(s);
+		return true;
+	}
 	if (parse_sample(t->line, &line)) {
 		uint32_t event = event_of(s, line.event, line.event_length);
 		close_sample(s);
@@ -415,6 +467,8 @@ static void finish(struct script *s)
 		p->meta.end_ns = samples_at(&p->samples, p->samples.count - 1).time_ns;
 	}
 	finish_events(s);
+	if (p->events.count > 0)
+		p->events.data[0].lost = s->lost > s->lost_samples ? s->lost : s->lost_samples;
 }
 
 bool text_read_script(struct text_reader *t, struct err *err)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/gunzip.h"
 #include "base/mem.h"
 #include "base/tmpfile.h"
 
@@ -283,7 +284,7 @@ static bool open_file_layout(struct reader *reader, struct err *err)
 	bool has_features = (header.features[0] | header.features[1] | header.features[2] | header.features[3]) != 0;
 	bool short_file = data.size == 0 || data.offset + data.size > file_size;
 	// Whoever finishes a file writes a feature or more; without any, what the header says is as of the last checkpoint.
-	reader->caveats.cut_off = short_file || !has_features;
+	reader->caveats.cut_off |= short_file || !has_features;
 	reader->may_have_tail = !has_features && header.attrs.offset < data.offset;
 	if (!short_file)
 		read_features(reader, &header);
@@ -338,12 +339,32 @@ static bool open_path(struct reader *reader, struct err *err)
 	return input_open(&reader->input, fd, err);
 }
 
+// The next bytes of the input, for gunzip_unpack: those handed out before are passed by then.
+struct packed { struct input *input; size_t handed_out; };
+static bool more_of_input(void *context, const void **bytes, size_t *size, struct err *err)
+{
+	struct packed *packed = context;
+	if (!input_skip(packed->input, packed->handed_out, err))
+		return false;
+	*bytes = input_peek(packed->input, 1, &packed->handed_out, err);
+	*size = packed->handed_out;
+	return *bytes != NULL;
+}
+
+static bool unpack(struct reader *reader, struct err *err)
+{
+	int fd = gunzip_unpack(more_of_input, &(struct packed){ &reader->input, 0 }, &reader->caveats.cut_off, err);
+	return fd >= 0 && input_go_on(&reader->input, fd, err);
+}
+
 bool reader_open_layout(struct reader *reader, struct err *err)
 {
 	size_t available;
 	if (!open_path(reader, err))
 		return false;
 	uint8_t *bytes = input_peek(&reader->input, PERFDATA_PIPE_HEADER_BYTES, &available, err);
+	if (bytes != NULL && gunzip_is_packed(bytes, available))
+		bytes = unpack(reader, err) ? input_peek(&reader->input, PERFDATA_PIPE_HEADER_BYTES, &available, err) : NULL;
 	if (bytes == NULL)
 		return false;
 	if (available < PERFDATA_PIPE_HEADER_BYTES)

@@ -67,6 +67,67 @@ printf 'perf 1 [000] 5.0: cycles:\n\t 10 f (x)\ngarbage\n' >"$work/bad"
 ps fold -i "$work/bad"
 is "$status" 4 "a line between samples that is none: status 4"
 like "$err" "line 3: expected a sample" "naming it"
+# Lines of other records, before, between and after samples, with and without times; only their losses count.
+cat >"$work/records" <<'T'
+app     0     0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x12090c8) @ 0xffffffff81000000]: x [kernel.kallsyms]_text
+app   100    10.000001: PERF_RECORD_COMM exec: app:100/100
+app   100    10.000002: PERF_RECORD_MMAP2 100/100: [0x400000(0x85000) @ 0 fe:00 11027052 1818080191]: r-xp /bin/app
+app   100    10.000003: PERF_RECORD_NAMESPACES 100/100 - nr_namespaces: 7
+		[0/net: 4/0xf0000098, 1/uts: 4/0xeffffffe,
+		 2/ipc: 4/0xefffffff]
+
+app   100    10.100000:    2000000 cpu-clock:ppp: 
+	          401136 leaf+0x10 (/bin/app)
+	          401200 main+0x20 (/bin/app)
+
+app   100    10.100500: PERF_RECORD_LOST lost 7
+app   100    10.102000:    2000000 cpu-clock:ppp: 
+	          401136 leaf+0x10 (/bin/app)
+	          401200 PERF_RECORD_LOST+0x20 (/bin/app)
+
+app   100    10.103000: PERF_RECORD_EXIT(100:100):(1:1)
+app   100    10.103000: PERF_RECORD_LOST_SAMPLES lost 5
+T
+ps fold -i "$work/records"
+is "$status/$out" "0/app;PERF_RECORD_LOST;leaf 1
+app;main;leaf 1" "lines of other records are no samples"
+ps report -i "$work/records" --format json
+python3 -c '
+import json, sys
+doc = json.load(sys.stdin)
+assert len(doc["events"]) == 1 and doc["events"][0]["name"] == "cpu-clock:ppp", doc["events"]
+s = doc["events"][0]["samples"]
+assert s["taken"] == 2 and s["lost"] == 7 and s["loss_known"], s' <<<"$out"
+ok $? "their losses count, once"
+sed -E 's/ [0-9.]+: PERF/ PERF/' "$work/records" >"$work/timeless"
+ps fold -i "$work/timeless"
+is "$status/$(wc -l <<<"$out")" 0/2 "lines of other records without a time"
+ps report -i "$text" --format json
+like "$out" '"loss_known":false' "without such lines it is not known what was lost"
+
+# As files come: packed, with a byte order mark, with NULs in them, cut off.
+gzip -c "$text" >"$work/text.gz"
+gzip -c "$fixtures/small.data" >"$work/small.data.gz"
+is "$("$perfsample" fold -q -i "$work/text.gz")" "$("$perfsample" fold -q -i "$text")" "text in gzip form"
+is "$("$perfsample" fold -q -i - <"$work/text.gz")" "$("$perfsample" fold -q -i "$text")" "from standard input"
+is "$(cat "$work/text.gz" | "$perfsample" fold -q -i -)" "$("$perfsample" fold -q -i "$text")" "and a pipe"
+is "$("$perfsample" fold -q -i "$work/small.data.gz")" "$("$perfsample" fold -q -i "$fixtures/small.data")" "a perf.data in gzip form"
+is "$(cat "$work/small.data.gz" | "$perfsample" fold -q -i -)" "$("$perfsample" fold -q -i "$fixtures/small.data")" "through a pipe"
+head -c 2000 "$work/small.data.gz" >"$work/cut.gz"
+ps report -i "$work/cut.gz"
+is "$status" 0 "half of one is read to its end"
+like "$err" "recording was cut off" "which is said"
+{ printf '\xef\xbb\xbf'; cat "$text"; } >"$work/marked"
+is "$("$perfsample" fold -q -i "$work/marked")" "$("$perfsample" fold -q -i "$text")" "behind a byte order mark"
+printf 'a;b\0c 1\na;d 2\n' >"$work/nul"
+ps fold -i "$work/nul"
+is "$status/$out" "0/a;b?c 1
+a;d 2" "a NUL is shown, and ends nothing"
+printf 'a;b 1\na;c 2\na;d;e' >"$work/cut"
+ps fold -i "$work/cut"
+is "$status/$out" "0/a;b 1
+a;c 2" "a last line that was cut off"
+like "$err" "recording was cut off" "is said"
 printf 'PNG\0\1\2' >"$work/bad"
 ps fold -i "$work/bad"
 is "$status" 4 "neither text nor perf.data: status 4"
