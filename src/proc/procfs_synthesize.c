@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "proc/procfs.h"
+#include "proc/procfs_moved.h"
 #include "proc/procfs_read.h"
 
 // Bit 13 on a FORK: perf's tools set it on synthesized ones (PERF_RECORD_MISC_FORK_EXEC), so that readers do not copy the parent's maps.
@@ -81,6 +82,7 @@ struct mappings {
 	// The memfd that was looked into last (a JIT compiler maps one at many places), and its build ID, if it has any.
 	uint64_t memfd_inode;
 	struct build_id memfd_build_id;
+	struct moved_texts moved;
 };
 
 // A program or library in a memfd has no path by which it would be known from a JIT compiler's code: its build ID, which the kernel tells where
@@ -109,7 +111,7 @@ static const struct build_id *memfd_build_id(struct mappings *to, const struct p
 	return to->memfd_build_id.size > 0 ? &to->memfd_build_id : NULL;
 }
 
-static void add_mapping(struct mappings *to, const struct proc_mapping *mapping)
+static void add_record(struct mappings *to, const struct proc_mapping *mapping)
 {
 	const struct build_id *build_id = memfd_build_id(to, mapping);
 	struct buf *out = to->out;
@@ -135,6 +137,26 @@ static void add_mapping(struct mappings *to, const struct proc_mapping *mapping)
 	buf_u32(out, mapping->is_shared ? MAP_SHARED : MAP_PRIVATE);
 	record_name(out, mapping->path[0] != '\0' ? mapping->path : "//anon"); // the kernel's name for it, perf_event_mmap_event()
 	record_end(out, start, to->trailer);
+}
+
+// Memory that holds a file's text is the file's.
+static void add_mapping(struct mappings *to, const struct proc_mapping *mapping)
+{
+	struct proc_mapping text, rest = *mapping;
+	bool is_code = (mapping->protection & PROT_EXEC) != 0;
+	if (!is_code || dso_kind_of(mapping->path, false) != DSO_ANON || memfd_build_id(to, mapping) != NULL || !moved_text_find(&to->moved, mapping, &text)) {
+		add_record(to, mapping);
+		return;
+	}
+	rest.end = text.start;
+	if (rest.start < rest.end)
+		add_record(to, &rest);
+	add_record(to, &text);
+	rest = *mapping;
+	rest.start = text.end;
+	rest.pgoff += text.end - mapping->start;
+	if (rest.start < rest.end)
+		add_record(to, &rest);
 }
 
 // Beyond so many bytes of maps (some 5,000 mappings) the few that hold code are asked for one by one, where the kernel can: a runtime may
@@ -200,6 +222,7 @@ static void add_mappings(struct mappings *to)
 			add_mapping(to, &mapping);
 	}
 	proc_lines_close(&lines);
+	moved_texts_release(&to->moved);
 }
 
 static void thread_comm(int32_t pid, int32_t tid, char comm[64])
@@ -243,7 +266,7 @@ bool procfs_synthesize(int32_t pid, bool with_threads, const void *sample_id_tra
 		vec_release(&threads.ids);
 	}
 	if ((stat.flags & 0x00200000) == 0) // PF_KTHREAD: no memory of its own
-		add_mappings(&(struct mappings){ .out = out, .pid = pid, .trailer = &trailer });
+		add_mappings(&(struct mappings){ .out = out, .pid = pid, .trailer = &trailer, .moved.pid = pid });
 	return true;
 }
 

@@ -51,6 +51,7 @@ struct spaces {
 	struct maps *empty;
 	uint64_t refused;
 	uint32_t serial; // the last one given
+	bool fills_holes;
 };
 
 // ---------------------------------------------------------------- processes and threads
@@ -263,6 +264,25 @@ static bool is_remapped_text(const struct dso_table *dsos, const struct mapping 
 	       dso_get(dsos, m->dso)->kind == DSO_FILE;
 }
 
+// Text that was moved before anybody saw it: records that describe /proc have two mappings of one file, as far apart as in the file, and between them
+// executable anonymous memory of whole huge pages. Only an unmapped part of a text leaves such a hole, and what fills all of it is that text.
+static struct maps *fill_hole(struct spaces *spaces, struct maps *maps, const struct mapping *above)
+{
+	uint32_t i = maps_lower_bound(maps, above->start), first = i;
+	while (first > 0 && maps->items[first - 1].end == (first < i ? maps->items[first].start : above->start) &&
+	       dso_get(&spaces->dsos, maps->items[first - 1].dso)->kind == DSO_ANON)
+		first--;
+	if (first == i || first == 0)
+		return maps;
+	const struct mapping *below = &maps->items[first - 1];
+	struct mapping put = mapping_from(below, maps->items[first].start);
+	put.end = above->start;
+	if (below->end != put.start || below->dso != above->dso || above->pgoff - below->pgoff != above->start - below->start ||
+	    put.start % HUGE_PAGE_BYTES != 0 || put.end % HUGE_PAGE_BYTES != 0)
+		return maps;
+	return change(spaces, maps, put.start, put.end, &put);
+}
+
 // Anonymous code goes around what must not be hidden: text in huge pages, and the code of a jitdump that lies in it.
 static struct maps *map_anonymous(struct spaces *spaces, struct maps *maps, struct mapping put)
 {
@@ -319,7 +339,14 @@ static enum space_change apply_mapping(struct spaces *spaces, const struct recor
 		process->process.maps = map_anonymous(spaces, process->process.maps, put);
 	else
 		process->process.maps = change(spaces, process->process.maps, put.start, put.end, &put);
+	if (spaces->fills_holes && key.kind == DSO_FILE)
+		process->process.maps = fill_hole(spaces, process->process.maps, &put);
 	return SPACE_MAPPED;
+}
+
+void spaces_fill_holes(struct spaces *spaces)
+{
+	spaces->fills_holes = true;
 }
 
 void spaces_renew(struct spaces *spaces, int32_t pid, uint64_t start)

@@ -66,6 +66,10 @@ enum space_change { SPACE_NONE, SPACE_MAPPED, SPACE_FORKED, SPACE_EXECED, SPACE_
 // Kernel and module mappings (pid -1) live in the space of pid -1. Exec clears the maps; a FORK of a thread shares them.
 enum space_change spaces_apply(struct spaces *spaces, const struct record *record, bool synthesized);
 
+// From now on a hole of whole huge pages between two mappings of one file that anonymous code fills is the file's text (space.c): for records of a recorder
+// that did not look into the memory, as procfs_synthesize does.
+void spaces_fill_holes(struct spaces *spaces);
+
 // The mapping that holds `start` was made anew, although record and maps say the same as before: it becomes another one, by its serial.
 void spaces_renew(struct spaces *spaces, int32_t pid, uint64_t start);
 

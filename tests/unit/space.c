@@ -348,6 +348,35 @@ static void test_programs(void)
 	is_u64(dso_get(spaces_dsos(spaces), dso_at(700, 0x50000))->since_ns, 0, "a file is one for all");
 }
 
+// What perf synthesizes of a process whose text stands in huge pages already: two mappings of a file and between them what it was moved to.
+static void hole(int32_t pid, uint64_t start, uint64_t end, const char *above, uint64_t above_pgoff)
+{
+	map(pid, 0x1f0000, start, 0x1000, "/bin/huge");
+	map(pid, start, end, 0, "//anon");
+	map(pid, end, end + 0x3000, above_pgoff, above);
+}
+
+static void test_holes(void)
+{
+	hole(800, 0x400000, 0xc00000, "/bin/huge", 0xc00000 - 0x1f0000 + 0x1000);
+	is_str(path_at(800, 0x500000), "//anon", "a hole stays one where the recorder looked into it");
+	spaces_fill_holes(spaces);
+	hole(801, 0x400000, 0xc00000, "/bin/huge", 0xc00000 - 0x1f0000 + 0x1000);
+	is_str(path_at(801, 0x500000), "/bin/huge", "text in the hole");
+	is_u64(spaces_find(spaces, 801, 0x500000)->pgoff, 0x400000 - 0x1f0000 + 0x1000, "at its place in the file");
+	is_str(path_at(801, 0xc01000), "/bin/huge", "what is above it stays");
+	hole(802, 0x400000, 0xc00000, "/bin/huge", 0x5000);
+	is_str(path_at(802, 0x500000), "//anon", "not where the file goes on elsewhere");
+	hole(803, 0x400000, 0xc00000, "/bin/other", 0xc00000 - 0x1f0000 + 0x1000);
+	is_str(path_at(803, 0x500000), "//anon", "not between two files");
+	hole(804, 0x401000, 0xc00000, "/bin/huge", 0xc00000 - 0x1f0000 + 0x1000);
+	is_str(path_at(804, 0x500000), "//anon", "not where it is no whole huge pages");
+	map(805, 0x1f0000, 0x3ff000, 0x1000, "/bin/huge");
+	map(805, 0x400000, 0xc00000, 0, "//anon");
+	map(805, 0xc00000, 0xc03000, 0xc00000 - 0x1f0000 + 0x1000, "/bin/huge");
+	is_str(path_at(805, 0x500000), "//anon", "not where it does not fill the hole");
+}
+
 static void count_ascending(struct process *process, void *context)
 {
 	int32_t *last = context;
@@ -390,6 +419,7 @@ int main(void)
 	test_vdso();
 	test_kernel();
 	test_programs();
+	test_holes();
 	test_storm();
 	test_limits();
 	spaces_free(spaces);
