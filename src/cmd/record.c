@@ -83,19 +83,10 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 
 static void add_loss(struct summary *summary, const struct session_facts *facts)
 {
-	const struct ledger *ledger = facts->ledger;
-	summary->lost_from_s = 1;
-	summary->lost_to_s = 0;
-	for (size_t s = 0; s < ledger->seconds.count; s++) {
-		if (ledger->seconds.data[s].lost == 0)
-			continue;
-		if (summary->lost_to_s < summary->lost_from_s)
-			summary->lost_from_s = (double)s;
-		summary->lost_to_s = (double)s + 1;
-	}
+	summary->lost_span = ledger_loss_span(facts->ledger);
 	summary->loss_reason = drain_priority_loss_text(facts->priority);
-	summary->stuck_times = ledger->stuck_times;
-	summary->stuck_lost = ledger->stuck_lost;
+	summary->stuck_times = facts->ledger->stuck_times;
+	summary->stuck_lost = facts->ledger->stuck_lost;
 }
 
 static void add_decisions(struct summary *summary, const struct session_facts *facts)

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/search.h"
 #include "load/loader.h"
 
 enum { THROTTLED_MOST = 4096 }; // at one time: ids and CPUs of a real machine, not of a made-up file
@@ -17,8 +16,8 @@ void account_release(struct account *account)
 	vec_release(&account->due);
 	vec_release(&account->last);
 	vec_release(&account->own);
-	vec_release(&account->gaps);
-	vec_release(&account->lost);
+	vec_release(&account->gaps.items);
+	vec_release(&account->lost.items);
 	vec_release(&account->cpu_time);
 	vec_release(&account->throttled);
 }
@@ -58,7 +57,7 @@ static void event_reading(struct loader *loader, const struct record *record, ui
 		vec_push(&account->last, (struct account_reading){ .id = id, .time_ns = loader->first_ns, .event = event });
 	struct account_reading *last = &account->last.data[index];
 	if (row.lost > last->lost)
-		vec_push(&account->gaps, (struct account_gap){ .from_ns = last->time_ns, .to_ns = row.time_ns, .count = row.lost - last->lost,
+		vec_push(&account->gaps.items, (struct loss){ .from_ns = last->time_ns, .to_ns = row.time_ns, .count = row.lost - last->lost,
 		                                               .cpu = row.cpu, .event = event });
 	*last = row;
 	vec_push(&loader->profile->readings,
@@ -69,7 +68,7 @@ static void event_reading(struct loader *loader, const struct record *record, ui
 static void recorder_reading(struct account *account, uint64_t time_ns, const struct account_reading *reading)
 {
 	if (reading->lost > account->sideband_lost)
-		vec_push(&account->gaps, (struct account_gap){ .from_ns = account->sideband_time_ns, .to_ns = time_ns,
+		vec_push(&account->gaps.items, (struct loss){ .from_ns = account->sideband_time_ns, .to_ns = time_ns,
 		                                               .count = reading->lost - account->sideband_lost, .is_sideband = true });
 	account->has_recorder = true;
 	account->dropped = reading->value;
@@ -131,7 +130,7 @@ static void account_lost(struct loader *loader, const struct record *record, siz
 	uint64_t from = *cpu_time(account, record->id.cpu);
 	uint32_t to_event = loader_event(loader, source, false);
 	account->lost_records += record->lost.lost;
-	vec_push(&account->lost, (struct account_gap){ .from_ns = from != 0 ? from : loader->first_ns, .to_ns = record->id.time_ns,
+	vec_push(&account->lost.items, (struct loss){ .from_ns = from != 0 ? from : loader->first_ns, .to_ns = record->id.time_ns,
 	                                               .count = record->lost.lost, .cpu = record->id.cpu, .event = to_event });
 }
 
@@ -145,8 +144,8 @@ static void account_throttle(struct loader *loader, const struct record *record,
 	if (mine == PROFILE_NONE)
 		return;
 	for (size_t i = 0; i < account->throttled.count; i++) {
-		struct account_gap *open = &account->throttled.data[i];
-		if (open->count != id || open->cpu != record->id.cpu)
+		struct account_throttle *open = &account->throttled.data[i];
+		if (open->id != id || open->cpu != record->id.cpu)
 			continue;
 		if (record->type == PERF_RECORD_UNTHROTTLE) {
 			vec_push(&loader->profile->throttles, (struct profile_throttle){ open->from_ns, time_ns, open->cpu, mine });
@@ -155,7 +154,7 @@ static void account_throttle(struct loader *loader, const struct record *record,
 		return;
 	}
 	if (record->type == PERF_RECORD_THROTTLE && account->throttled.count < THROTTLED_MOST)
-		vec_push(&account->throttled, (struct account_gap){ .from_ns = time_ns, .count = id, .cpu = record->id.cpu, .event = mine });
+		vec_push(&account->throttled, (struct account_throttle){ .from_ns = time_ns, .id = id, .cpu = record->id.cpu, .event = mine });
 }
 
 // A recorder short of CPU closes its events and opens them at a coarser period: other ids, while the file's attr keeps the first period.
@@ -206,76 +205,23 @@ void account_record(struct loader *loader, const struct record *record, size_t e
 
 // ---------------------------------------------------------------- at the end
 
-static void add_loss(struct loader *loader, const struct account_gap *gap, uint64_t from, uint64_t to, uint64_t count)
-{
-	if (count > 0)
-		vec_push(&loader->profile->losses,
-		         (struct profile_loss){ .from_ns = from, .to_ns = to > from ? to : from, .count = count, .cpu = gap->cpu,
-		                                .event = gap->event, .is_sideband = gap->is_sideband });
-}
-
-// What was lost between two readings, placed where LOST records of that CPU say. They count every event of the ring, so they only
-// tell the shares; what no record covers lies anywhere between the readings.
-static void place_gap(struct loader *loader, const struct account_gap *gap, const struct account_gap *lost, size_t count)
-{
-	uint64_t sum = 0, given = 0, last_from = gap->from_ns, last_to = gap->to_ns;
-	for (size_t i = 0; i < count; i++) {
-		if (lost[i].cpu == gap->cpu && lost[i].from_ns < gap->to_ns && lost[i].to_ns > gap->from_ns)
-			sum += lost[i].count;
-	}
-	for (size_t i = 0; i < count && sum > 0; i++) {
-		if (lost[i].cpu != gap->cpu || lost[i].from_ns >= gap->to_ns || lost[i].to_ns <= gap->from_ns)
-			continue;
-		last_from = lost[i].from_ns > gap->from_ns ? lost[i].from_ns : gap->from_ns;
-		last_to = lost[i].to_ns < gap->to_ns ? lost[i].to_ns : gap->to_ns;
-		uint64_t part = (uint64_t)((double)gap->count * ((double)lost[i].count / (double)sum));
-		if (part > gap->count - given)
-			part = gap->count - given;
-		add_loss(loader, gap, last_from, last_to, part);
-		given += part;
-	}
-	add_loss(loader, gap, last_from, last_to, gap->count - given); // what rounding left, or all
-}
-
-static int by_end(const void *a, const void *b)
-{
-	const struct account_gap *x = a, *y = b;
-	return (x->to_ns > y->to_ns) - (x->to_ns < y->to_ns);
-}
-
-static int by_start(const void *a, const void *b)
-{
-	const struct profile_loss *x = a, *y = b;
-	if (x->from_ns != y->from_ns)
-		return x->from_ns < y->from_ns ? -1 : 1;
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	return (x->event > y->event) - (x->event < y->event);
-}
-
 static void place_losses(struct loader *loader, bool any_accounted)
 {
 	struct account *account = &loader->account;
-	struct profile *profile = loader->profile;
-	if (account->lost.count > 1)
-		qsort(account->lost.data, account->lost.count, sizeof(*account->lost.data), by_end);
-	for (size_t i = 0; i < account->gaps.count; i++) {
-		const struct account_gap *gap = &account->gaps.data[i];
-		// LOST records are in the order of their ends: skip what ended before, and stop a while behind.
-		const size_t low = first_not(0, account->lost.count, k, account->lost.data[k].to_ns <= gap->from_ns);
-		size_t end = low;
-		while (end < account->lost.count && end - low < 4096 && account->lost.data[end].from_ns < gap->to_ns)
-			end++;
-		bool has_records = end > low && !gap->is_sideband;
-		place_gap(loader, gap, has_records ? account->lost.data + low : NULL, has_records ? end - low : 0);
+	struct losses placed = { 0 };
+	for (size_t i = 0; i < account->lost.items.count && !any_accounted; i++) { // the records are all there is
+		struct loss lost = account->lost.items.data[i];
+		if (lost.event != PROFILE_NONE)
+			vec_push(&account->gaps.items, lost);
 	}
-	for (size_t i = 0; i < account->lost.count && !any_accounted; i++) {
-		const struct account_gap *lost = &account->lost.data[i];
-		if (lost->event != PROFILE_NONE)
-			add_loss(loader, lost, lost->from_ns, lost->to_ns, lost->count);
+	if (!any_accounted)
+		vec_clear(&account->lost.items);
+	losses_place(&account->gaps, &account->lost, &placed);
+	for (size_t i = 0; i < placed.items.count; i++) {
+		const struct loss *loss = &placed.items.data[i];
+		vec_push(&loader->profile->losses, (struct profile_loss){ loss->from_ns, loss->to_ns, loss->count, loss->cpu, loss->event, loss->is_sideband });
 	}
-	if (profile->losses.count > 1)
-		qsort(profile->losses.data, profile->losses.count, sizeof(*profile->losses.data), by_start);
+	vec_release(&placed.items);
 }
 
 static void sum_readings(struct loader *loader)
@@ -322,14 +268,51 @@ static void expect(struct profile_event *event, const struct account_due *due)
 	event->begun = event->expected - (uint64_t)due->over;
 }
 
+// A recording that was cut off may end with samples whose counters did not come any more.
+static void count_uncounted(struct loader *loader)
+{
+	enum { POINTS = 512, CPUS_MOST = 1 << 16 };
+	struct profile *profile = loader->profile;
+	const struct samples *samples = &profile->samples;
+	struct sample_point points[POINTS];
+	for (size_t e = 0; e < profile->events.count; e++) {
+		struct profile_event *event = &profile->events.data[e];
+		VEC(uint64_t) by_cpu = { 0 }; // the newest reading; 0: there is none
+		uint64_t newest = 0;
+		for (size_t i = 0; i < loader->account.last.count; i++) {
+			const struct account_reading *last = &loader->account.last.data[i];
+			if (last->event != e || last->cpu >= CPUS_MOST)
+				continue;
+			while (by_cpu.count <= last->cpu)
+				vec_push(&by_cpu, 0);
+			if (last->time_ns > by_cpu.data[last->cpu])
+				by_cpu.data[last->cpu] = last->time_ns;
+			if (last->time_ns > newest)
+				newest = last->time_ns;
+		}
+		for (size_t at = 0, count; newest > 0 && (count = samples_points(samples, at, points, POINTS)) > 0; at += count) {
+			for (size_t i = 0; i < count; i++) {
+				const struct sample_context *c = &samples->contexts.data[points[i].context];
+				uint64_t read_ns = c->cpu < by_cpu.count && by_cpu.data[c->cpu] > 0 ? by_cpu.data[c->cpu] : newest;
+				event->uncounted += c->event == e && points[i].time_ns > read_ns;
+			}
+		}
+		vec_release(&by_cpu);
+		if (event->can_expect)
+			event->expected += event->uncounted;
+		if (event->is_clock && !event->is_freq)
+			event->time_running_ns += event->uncounted * event->period;
+	}
+}
+
 // Without readings: the sum of the kernel's records, or of perf's own at its end, which count the same losses.
 static void unread_losses(struct loader *loader, struct profile_event *first)
 {
 	struct account *account = &loader->account;
 	if (account->last.count > 0)
 		return;
-	for (size_t i = 0; i < account->lost.count; i++) {
-		struct account_gap *lost = &account->lost.data[i];
+	for (size_t i = 0; i < account->lost.items.count; i++) {
+		struct loss *lost = &account->lost.items.data[i];
 		if (lost->event == PROFILE_NONE)
 			lost->event = (uint32_t)(first - loader->profile->events.data);
 		loader->profile->events.data[lost->event].lost += lost->count;
@@ -366,6 +349,8 @@ void account_finish(struct loader *loader)
 		expect(&profile->events.data[i], &account->due.data[i]);
 	}
 	count_idle(profile);
+	if (reader_caveats(loader->reader)->cut_off)
+		count_uncounted(loader);
 	for (size_t i = 0; i < account->own.count; i++) {
 		const struct account_reading *own = &account->own.data[i];
 		if (own->event == PROFILE_NONE)
@@ -389,7 +374,7 @@ void account_finish(struct loader *loader)
 	}
 	place_losses(loader, account->last.count > 0);
 	for (size_t i = 0; i < account->throttled.count; i++) {
-		const struct account_gap *open = &account->throttled.data[i];
+		const struct account_throttle *open = &account->throttled.data[i];
 		vec_push(&profile->throttles, (struct profile_throttle){ open->from_ns, loader->last_ns, open->cpu, open->event });
 	}
 }

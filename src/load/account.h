@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/vec.h"
+#include "judge/loss.h"
 #include "perf/record.h"
 
 struct loader;
@@ -18,7 +19,7 @@ struct loader;
 enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3, READ_OWN = -4 };
 
 struct account_reading { uint64_t id, time_ns, value, enabled, running, lost; uint32_t cpu, event; };
-struct account_gap { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool is_sideband; };
+struct account_throttle { uint64_t from_ns, id; uint32_t cpu, event; };
 
 struct account_due { double all, over; }; // samples due; of them, periods that were over
 
@@ -29,11 +30,11 @@ struct account {
 	VEC(uint64_t) periods;
 	VEC(struct account_due) due;        // by profile event, at the end
 	VEC(struct account_reading) own;    // newest of each of the file's events, cumulative over stretches; event PROFILE_NONE: none
-	VEC(struct account_gap) gaps;       // losses between two readings
-	VEC(struct account_gap) lost;       // LOST records: from the record before it on that CPU
+	struct losses gaps;                 // losses between two readings
+	struct losses lost;                 // LOST records: from the record before it on that CPU
 	struct hash_map by_cpu;             // CPU -> index into `cpu_time`
 	VEC(uint64_t) cpu_time;             // time of the last record
-	VEC(struct account_gap) throttled;  // open ones: count holds the id
+	VEC(struct account_throttle) throttled; // open ones
 	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;
 	uint64_t sideband_time_ns;
 	uint64_t lost_records, lost_samples; // sums over LOST and LOST_SAMPLES

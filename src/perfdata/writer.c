@@ -29,9 +29,13 @@ struct event_state {
 	uint64_t ids_offset, ids_reserved; // in the file; how many fit there
 };
 
+struct mark { uint64_t data_bytes, time_ns; };
+
 struct writer {
 	struct outfile out;
 	VEC(struct event_state) events;
+	struct mark marked;          // the last one that is in the file
+	VEC(struct mark) marks;      // in what is pending, ascending
 	struct buf pending;          // records not yet handed to the kernel
 	uint64_t data_offset, data_bytes; // file: where data starts, and how much of it is in the file, whole records alone
 	uint64_t attrs_offset;
@@ -61,6 +65,7 @@ void writer_free(struct writer *writer)
 		vec_release(&writer->events.data[i].ids);
 	}
 	vec_release(&writer->events);
+	vec_release(&writer->marks);
 	buf_release(&writer->pending);
 	free(writer);
 }
@@ -294,6 +299,17 @@ static size_t whole_records(const char *bytes, size_t size)
 	return at;
 }
 
+// Marks that what was written reaches.
+static void take_marks(struct writer *writer)
+{
+	size_t reached = 0;
+	while (reached < writer->marks.count && writer->marks.data[reached].data_bytes <= writer->data_bytes)
+		writer->marked = writer->marks.data[reached++];
+	for (size_t i = reached; i < writer->marks.count; i++)
+		writer->marks.data[i - reached] = writer->marks.data[i];
+	writer->marks.count -= reached;
+}
+
 static bool write_data(struct writer *writer, const void *bytes, size_t size, struct err *err)
 {
 	size_t written = 0;
@@ -303,12 +319,17 @@ static bool write_data(struct writer *writer, const void *bytes, size_t size, st
 		return good;
 	}
 	if (!good) {
-		// The disk is full, say. What is whole stays; the half record goes, and its room serves the header.
+		// The disk is full, say. What goes serves the header and the features: the half record, and what no counters stand behind.
 		written = whole_records(bytes, written);
-		if (ftruncate(writer->out.fd, (off_t)(writer->data_offset + writer->data_bytes + written)) != 0)
-			err_context(err, "cutting the last record");
 	}
 	writer->data_bytes += written;
+	take_marks(writer);
+	if (!good) {
+		if (writer->marked.data_bytes > 0)
+			writer->data_bytes = writer->marked.data_bytes;
+		if (ftruncate(writer->out.fd, (off_t)(writer->data_offset + writer->data_bytes)) != 0)
+			err_context(err, "cutting the last records");
+	}
 	return good;
 }
 
@@ -329,6 +350,18 @@ bool writer_records(struct writer *writer, const void *records, size_t size, str
 		return write_data(writer, records, size, err);
 	buf_add(&writer->pending, records, size);
 	return true;
+}
+
+void writer_mark(struct writer *writer, uint64_t time_ns)
+{
+	if (!writer->out.is_stream && !writer->has_failed)
+		vec_push(&writer->marks, (struct mark){ writer->data_bytes + writer->pending.size, time_ns });
+	take_marks(writer);
+}
+
+uint64_t writer_marked_ns(const struct writer *writer)
+{
+	return writer->marked.time_ns;
 }
 
 bool writer_checkpoint(struct writer *writer, struct err *err)
@@ -420,6 +453,22 @@ static bool finish_stream(struct writer *writer, const struct writer_build_id *b
 	return good;
 }
 
+static bool write_features(struct writer *writer, const struct writer_info *info, const struct writer_build_id *build_ids, size_t build_id_count,
+                           const struct names *names, struct err *err)
+{
+	struct feature_list list = { 0 };
+	collect_features(writer, &list, info, build_ids, build_id_count, names);
+	bool good = finish_file(writer, &list, err);
+	vec_release(&list.sections);
+	buf_release(&list.bodies);
+	return good;
+}
+
+static bool cut_behind_data(const struct writer *writer)
+{
+	return ftruncate(writer->out.fd, (off_t)(writer->data_offset + writer->data_bytes)) == 0;
+}
+
 bool writer_finish(struct writer *writer, const struct writer_info *info, const struct writer_build_id *build_ids, size_t build_id_count,
                    const struct names *names, struct err *err)
 {
@@ -427,16 +476,15 @@ bool writer_finish(struct writer *writer, const struct writer_info *info, const 
 		return finish_stream(writer, build_ids, build_id_count, err);
 	bool good = writer->has_failed ? err_set(err, STATUS_FINISH, "writing %s: an earlier write failed", writer->out.path)
 	                               : flush(writer, err);
-	struct feature_list list = { 0 };
-	collect_features(writer, &list, info, build_ids, build_id_count, names);
 	struct err ignored;
-	if (!finish_file(writer, &list, good ? err : &ignored)) {
-		// No room for the features: the records alone, as after a kill.
+	if (!write_features(writer, info, build_ids, build_id_count, names, good ? err : &ignored)) {
 		good = false;
-		if (ftruncate(writer->out.fd, (off_t)(writer->data_offset + writer->data_bytes)) == 0)
-			(void)(write_attrs(writer, NULL, &ignored) && write_header(writer, NULL, &ignored));
+		// No room for all of that: what the recording says of itself; or the records alone, as after a kill.
+		struct names words = { 0 };
+		if (names != NULL)
+			memcpy(&words.meta, &names->meta, sizeof(words.meta));
+		if (names == NULL || !cut_behind_data(writer) || !write_features(writer, info, NULL, 0, &words, &ignored))
+			(void)(cut_behind_data(writer) && write_attrs(writer, NULL, &ignored) && write_header(writer, NULL, &ignored));
 	}
-	vec_release(&list.sections);
-	buf_release(&list.bodies);
 	return writer_publish(writer, good ? err : &ignored) && good;
 }

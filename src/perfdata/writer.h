@@ -47,6 +47,10 @@ void writer_add_ids(struct writer *writer, size_t event, const uint64_t *ids, si
 // Whole records, back to back. ENOSPC and EPIPE are STATUS_FINISH; what was written before stays readable.
 bool writer_records(struct writer *writer, const void *records, size_t size, struct err *err);
 bool writer_checkpoint(struct writer *writer, struct err *err); // header's data size := what is written
+// Up to here the records are whole books: counters stand behind the samples that they count. When a write fails the file is cut back to the last such place that is
+// in it, as samples whose counters are missing would be too many for what was due. `time_ns`: of these counters.
+void writer_mark(struct writer *writer, uint64_t time_ns);
+uint64_t writer_marked_ns(const struct writer *writer);         // the time of the last place that is in the file; 0: none is
 bool writer_publish(struct writer *writer, struct err *err);    // takes the final name; nothing to do for streams, or twice
 uint64_t writer_bytes(const struct writer *writer);             // written so far
 const char *writer_path(const struct writer *writer);           // full final path

@@ -82,6 +82,8 @@ struct profile_event {
 	uint64_t accounted_ns;      // what sampling took from the program by the recorder's books (record --cost); 0: not reckoned
 	uint64_t expected;          // round of value or running / period, summed over CPUs and stretches (each its own period); valid when can_expect
 	uint64_t begun;             // of those, periods that were not over at the end of their CPU's (or task's) stretch
+	uint64_t uncounted;         // samples behind the last reading on their CPU, where a recording was cut off: how many are missing beside them nobody knows. Taken
+	                            // for all that were due: part of `expected` and, of a clock, of time_running_ns
 	bool can_expect;
 	uint64_t attr_type, attr_config;
 	uint64_t comb_periods[2];   // of two combs pooled into this event; else 0

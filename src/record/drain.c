@@ -252,6 +252,7 @@ static void take_sideband(struct drain *drain, const struct record *record, uint
 
 static void take_lost(struct drain *drain, const struct record *record, uint32_t event)
 {
+	ledger_record(drain->ledger, drain->ring_now, record->id.time_ns, record->id.cpu, record->lost.lost);
 	if (drain->set->has_format_lost)
 		return; // the counters say it better (PERF_RECORD_LOST is short by what was lost after the last success)
 	if (event < drain->set->events.count)
@@ -309,6 +310,8 @@ static void take(void *context, const struct merge_item *item)
 	}
 	if (record.type != PERF_RECORD_SAMPLE && record.type != PERF_RECORD_SWITCH && record.type != PERF_RECORD_SWITCH_CPU_WIDE)
 		drain_walk_jobs(drain);
+	if (record.type != PERF_RECORD_LOST)
+		ledger_record(drain->ledger, item->ring, item->time_ns, 0, 0);
 	switch (record.type) {
 	case PERF_RECORD_SAMPLE:
 		if (record.id.time_ns == 0)
@@ -413,14 +416,13 @@ static void take_answer(struct drain *drain)
 	buf_release(&records);
 }
 
-// The counters are those of the samples that are handed on with them: dated later, they would miss this second's checkpoint, and a file whose recorder was
-// killed would hold a second of samples more than of CPU time.
-static void tick(struct drain *drain, uint64_t horizon_ns)
+// Dated when they were read: the samples that they count stand before them in the file, whether they have come out of their rings by now or not.
+static void tick(struct drain *drain)
 {
 	struct ledger_context context = {
-		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output,
-		.now_ns = horizon_ns < drain->now_ns ? horizon_ns : drain->now_ns,
+		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output, .now_ns = clock_ns(),
 	};
+	drain->counters_ns = context.now_ns;
 	drain->ledger->late = drain->merge.late;
 	if (ledger_read(drain->ledger, &context))
 		drain->reread_wanted = true;
@@ -459,10 +461,17 @@ void drain_pass(struct drain *drain, bool last)
 	if (drain->doubtful.count > 0)
 		close_second_streams(drain);
 	drain->ticked = last || drain->now_ns >= drain->tick_ns;
-	if (drain->ticked) {
-		tick(drain, horizon);
+	// The file is whole again when the counters can be handed on, which is in the next pass: what the kernel committed just now is not taken yet.
+	bool is_whole = last || (drain->counters_ns > 0 && (horizon >= drain->counters_ns || drain->ticked));
+	if (is_whole)
+		drain->counters_ns = 0;
+	bool is_early = drain->early_ns > 0 && drain->now_ns >= drain->early_ns;
+	if (is_early) // a disk may be full, or the recorder be gone, before the first second is over
+		drain->early_ns = drain->early_ns < drain->tick_ns - TICK_NS / 2 ? drain->tick_ns - TICK_NS / 2 : 0;
+	if (drain->ticked || is_early)
+		tick(drain);
+	if (drain->ticked)
 		drain->tick_ns = drain->now_ns + TICK_NS;
-	}
 	if (drain->reread_wanted && !drain->rereading && !last)
 		ask_again(drain);
 	if (drain->now_ns - drain->reap_ns > REAP_NS) {
@@ -471,7 +480,7 @@ void drain_pass(struct drain *drain, bool last)
 	}
 	uint64_t oldest = aside_oldest_ns(&drain->aside);
 	output_release(drain->output, oldest < horizon ? oldest : horizon);
-	output_hand(drain->output, drain->now_ns, drain->ticked);
+	output_hand(drain->output, drain->now_ns, is_whole);
 }
 
 // ---------------------------------------------------------------- waiting

@@ -104,6 +104,8 @@ struct drain {
 	unsigned code_waits;       // so many more samples may wait for the bytes of JIT code
 	uint64_t images_version;
 	uint64_t now_ns, tick_ns, reap_ns;
+	uint64_t early_ns;         // counters are read then too, before the first second is over; 0: no more
+	uint64_t counters_ns;      // when counters were read that are not handed on yet; 0: none wait
 	uint64_t enable_ns;        // -D: sampling starts then; 0: it has
 	bool ticked;               // a second passed in the last pass
 	bool rereading, reread_wanted;

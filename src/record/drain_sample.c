@@ -117,11 +117,12 @@ static void collect_chain(struct drain *drain, const struct record *record, cons
 }
 
 // ---------------------------------------------------------------- into the output
-static void keep_books(struct drain *drain, const struct record *record, uint32_t event)
+// `note`: of a stack that was unwound; NULL: it was not.
+static void keep_books(struct drain *drain, const struct record *record, uint32_t event, const struct note *note)
 {
-	ledger_sample(drain->ledger, event, record->id.time_ns);
-	if (record->id.pid == 0)
-		drain->ledger->events.data[event].idle++;
+	ledger_take(drain->ledger, &(struct ledger_taken){ .event = event, .time_ns = record->id.time_ns, .is_idle = record->id.pid == 0,
+	                                                   .is_unwound = note != NULL, .end = note != NULL ? note->end : 0,
+	                                                   .splice = note != NULL ? note->splice : 0 });
 }
 
 static bool take_place(struct drain *drain, uint32_t event)
@@ -146,10 +147,7 @@ static void put_live(struct drain *drain, const struct record *record, uint32_t 
 		return;
 	}
 	output_commit(drain->output, offset, record->id.time_ns, true);
-	keep_books(drain, record, event);
-	drain->ledger->ends[note.end]++;
-	if (unwind_end_is_root(note.end))
-		drain->ledger->splices[note.splice]++;
+	keep_books(drain, record, event, &note);
 	if (stack->count > drain->ledger->longest_chain)
 		drain->ledger->longest_chain = stack->count;
 	if (drain->want_names) {
@@ -457,7 +455,7 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 		buf_add(out, record->header, record->size);
 	}
 	output_commit(drain->output, offset, record->id.time_ns, true);
-	keep_books(drain, record, event);
+	keep_books(drain, record, event, NULL);
 	if (!drain->want_names || drain->mode == CHAIN_POST)
 		return;
 	if (record->sample.callchain_count > 0) {

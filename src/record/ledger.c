@@ -23,24 +23,39 @@ void ledger_release(struct ledger *ledger)
 	for (size_t i = 0; i < ledger->events.count; i++)
 		free(ledger->events.data[i].cpus);
 	vec_release(&ledger->events);
-	vec_release(&ledger->seconds);
+	vec_release(&ledger->gaps.items);
+	vec_release(&ledger->lost.items);
+	vec_release(&ledger->ring_ns);
+	ledger_forget(ledger);
 }
 
-static struct ledger_second *second_at(struct ledger *ledger, uint64_t time_ns)
+static void take(struct ledger *ledger, const struct ledger_taken *taken)
 {
-	size_t second = time_ns > ledger->start_ns ? (size_t)((time_ns - ledger->start_ns) / 1000000000u) : 0;
-	if (second > 1 << 22) // 48 days
-		second = 1 << 22;
-	while (ledger->seconds.count <= second)
-		vec_add(&ledger->seconds);
-	return &ledger->seconds.data[second];
+	struct ledger_event *event = &ledger->events.data[taken->event];
+	event->taken++;
+	event->idle += taken->is_idle;
+	if (!taken->is_unwound || taken->is_idle)
+		return;
+	ledger->ends[taken->end]++;
+	if (unwind_end_is_root(taken->end))
+		ledger->splices[taken->splice]++;
 }
 
-void ledger_sample(struct ledger *ledger, uint32_t event, uint64_t time_ns)
+void ledger_take(struct ledger *ledger, const struct ledger_taken *taken)
 {
-	ledger->events.data[event].taken++;
-	if (event == 0)
-		second_at(ledger, time_ns)->taken++;
+	take(ledger, taken);
+	// It stands before those counters in the file, though it came out of its ring, or its stack was unwound, after they were read.
+	for (size_t i = ledger->past.count; i > 0 && taken->time_ns <= ledger->past.data[i - 1]->read_ns; i--)
+		take(ledger->past.data[i - 1], taken);
+}
+
+void ledger_record(struct ledger *ledger, size_t ring, uint64_t time_ns, uint32_t cpu, uint64_t lost)
+{
+	while (ledger->ring_ns.count <= ring)
+		vec_push(&ledger->ring_ns, ledger->start_ns);
+	if (lost > 0)
+		vec_push(&ledger->lost.items, (struct loss){ .from_ns = ledger->ring_ns.data[ring], .to_ns = time_ns, .count = lost, .cpu = cpu });
+	ledger->ring_ns.data[ring] = time_ns;
 }
 
 static uint64_t process_cpu_ns(void)
@@ -175,7 +190,8 @@ static void read_event(struct ledger *ledger, const struct ledger_context *conte
 		if (reading.lost > before) {
 			write_lost(context, attr, id, context->cpus[c], reading.lost - before);
 			if (event == 0)
-				second_at(ledger, context->now_ns > 500000000u ? context->now_ns - 500000000u : 0)->lost += (uint32_t)(reading.lost - before);
+				vec_push(&ledger->gaps.items, (struct loss){ .from_ns = ledger->read_ns > 0 ? ledger->read_ns : ledger->start_ns, .to_ns = context->now_ns,
+				                                             .count = reading.lost - before, .cpu = context->cpus[c] });
 		}
 	}
 }
@@ -195,6 +211,24 @@ static void write_own(const struct ledger *ledger, const struct ledger_context *
 	}
 }
 
+static void read_sideband(struct ledger *ledger, const struct ledger_context *context, uint64_t id)
+{
+	size_t count = ledger->events.count - 1;
+	struct ledger_event *sideband = &ledger->events.data[count];
+	if (context->set->has_format_lost)
+		ledger->sideband_lost = sideband->closed.lost + event_set_read(context->set, EVENT_SIDEBAND, UINT32_MAX).lost;
+	uint64_t dropped = 0, others = 0;
+	for (size_t e = 0; e < count; e++) {
+		dropped += ledger->events.data[e].dropped;
+		others += ledger->events.data[e].others;
+	}
+	write_reading(context, &context->attrs[count], -2, id, context->cpus[0],
+	              &(struct event_reading){ .value = dropped, .enabled = ledger->shortened, .running = ledger->recorder_cpu_ns,
+	                                       .lost = ledger->sideband_lost });
+	write_reading(context, &context->attrs[count], -3, id, context->cpus[0],
+	              &(struct event_reading){ .value = others, .enabled = ledger->aside, .running = ledger->late });
+}
+
 bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 {
 	size_t count = ledger->events.count - 1;
@@ -209,23 +243,12 @@ bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 		write_own(ledger, context, e);
 	}
 	ledger->recorder_cpu_ns = ledger_cpu_ns(ledger);
-	uint64_t id;
-	if (!context->set->has_sideband || !first_id(context->set, EVENT_SIDEBAND, 0, &id))
-		return false;
-	struct ledger_event *sideband = &ledger->events.data[count];
-	uint64_t before = ledger->sideband_lost;
-	if (context->set->has_format_lost)
-		ledger->sideband_lost = sideband->closed.lost + event_set_read(context->set, EVENT_SIDEBAND, UINT32_MAX).lost;
-	uint64_t dropped = 0, others = 0;
-	for (size_t e = 0; e < count; e++) {
-		dropped += ledger->events.data[e].dropped;
-		others += ledger->events.data[e].others;
-	}
-	write_reading(context, &context->attrs[count], -2, id, context->cpus[0],
-	              &(struct event_reading){ .value = dropped, .enabled = ledger->shortened, .running = ledger->recorder_cpu_ns,
-	                                       .lost = ledger->sideband_lost });
-	write_reading(context, &context->attrs[count], -3, id, context->cpus[0],
-	              &(struct event_reading){ .value = others, .enabled = ledger->aside, .running = ledger->late });
+	uint64_t id, before = ledger->sideband_lost;
+	if (context->set->has_sideband && first_id(context->set, EVENT_SIDEBAND, 0, &id))
+		read_sideband(ledger, context, id);
+	ledger->read_ns = context->now_ns;
+	output_end_counters(context->output, context->now_ns);
+	ledger_remember(ledger, output_counted_ns(context->output));
 	return ledger->sideband_lost > before;
 }
 
@@ -303,4 +326,26 @@ double ledger_expected(const struct ledger *ledger, const struct event_set *set,
 	double expected = ledger->events.data[event].expected + expected_now(ledger, set, event, begun);
 	*begun += ledger->events.data[event].begun;
 	return expected;
+}
+
+struct loss_span ledger_loss_span(const struct ledger *ledger)
+{
+	enum { WINDOWS_MOST = 1 << 20 };
+	uint64_t span_ns = ledger->end_ns > ledger->start_ns ? ledger->end_ns - ledger->start_ns : 0;
+	double length_ns = fmax(1e9, (double)span_ns / WINDOWS_MOST);
+	struct losses records = { 0 }, placed = { 0 };
+	if (span_ns == 0)
+		return (struct loss_span){ 0, 0 };
+	for (size_t i = 0; i < ledger->lost.items.count; i++)
+		vec_push(&records.items, ledger->lost.items.data[i]);
+	losses_place(&ledger->gaps, &records, &placed);
+	size_t count = (size_t)ceil((double)span_ns / length_ns);
+	double *windows = mem_zero(count, sizeof(*windows));
+	for (size_t i = 0; i < placed.items.count; i++)
+		loss_spread(windows, count, length_ns, ledger->start_ns, ledger->end_ns, &placed.items.data[i]);
+	struct loss_span span = loss_span(windows, count, length_ns, (double)span_ns / 1e9);
+	free(windows);
+	vec_release(&records.items);
+	vec_release(&placed.items);
+	return span;
 }

@@ -1,6 +1,6 @@
 // The books of a recording: what was taken, what was not, and when. Kept by the drain thread, read when it is gone.
 //
-// Once a second the kernel's counters are read and go into the file, so that nothing which matters waits for the end:
+// Once a second, and twice within the first one, the kernel's counters are read and go into the file, so that nothing which matters waits for the end:
 //   - per event and CPU a PERF_RECORD_READ with pid = tid = -1 and the id of the event's first fd on that CPU: value, time_enabled, time_running, lost,
 //     each cumulative over the fds of one stretch; and a LOST_SAMPLES record with what was lost since the last one;
 //   - of the side-band event three READs with pid -1: tid -2: value = samples dropped by us, enabled = stack copies shortened, running = CPU ns of the
@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "judge/loss.h"
 #include "perf/event_set.h"
 #include "record/output.h"
 #include "unwind/unwind.h"
@@ -44,14 +45,23 @@ enum uncopied {
 	UNCOPIED_COUNT
 };
 
-struct ledger_second { uint32_t taken, lost; }; // first event, by the second since the start
+// A sample that goes into the file. Stacks of idle CPUs are counted no more than their samples are in a share.
+struct ledger_taken {
+	uint32_t event;
+	uint64_t time_ns;
+	bool is_idle, is_unwound;
+	uint8_t end, splice; // enum unwind_end, enum splice, of one that was unwound
+};
 
 struct ledger {
 	VEC(struct ledger_event) events;
-	VEC(struct ledger_second) seconds;
+	struct losses gaps, lost;        // of the first event: between two readings; and LOST records of its rings (judge/loss.h)
+	VEC(uint64_t) ring_ns;           // by ring: the time of its last record
+	VEC(struct ledger *) past;       // as it was when counters were read that may not be in the file yet, ascending
 	size_t cpu_count;
-	uint64_t start_ns, end_ns;       // CLOCK_MONOTONIC
-	uint64_t ends[UNWIND_END_COUNT]; // of taken samples
+	uint64_t start_ns, end_ns;       // the events' clock
+	uint64_t read_ns;                // when the counters were read last; 0: not yet
+	uint64_t ends[UNWIND_END_COUNT]; // of taken samples that are not idle
 	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
 	uint64_t throttled_ns, rereads;
@@ -67,7 +77,15 @@ struct ledger {
 
 void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count);
 void ledger_release(struct ledger *ledger);
-void ledger_sample(struct ledger *ledger, uint32_t event, uint64_t time_ns); // one more taken
+void ledger_take(struct ledger *ledger, const struct ledger_taken *taken); // one more taken
+// A record came out of a ring, in the order of time. `lost`: what it says was lost before it, on that CPU; 0: it is no LOST record.
+void ledger_record(struct ledger *ledger, size_t ring, uint64_t time_ns, uint32_t cpu, uint64_t lost);
+
+// ledger_past.c. The disk may be full before counters that were read are written; then the file ends with the last ones that were, and so do the books.
+void ledger_remember(struct ledger *ledger, uint64_t written_ns); // after ledger_read; those up to `written_ns` are in the file, and nothing before them is asked for
+// Back to how they were when the counters of `time_ns` were read, with the samples until then. false: nobody remembers.
+bool ledger_go_back(struct ledger *ledger, uint64_t time_ns);
+void ledger_forget(struct ledger *ledger);
 
 // Appends the trailer of sample_id_all as `attr` lays it out.
 void ledger_trailer(struct buf *out, const struct perf_event_attr *attr, int32_t pid, int32_t tid, uint64_t time_ns, uint64_t id, uint32_t cpu);
@@ -86,6 +104,7 @@ struct ledger_context { // what readings are written with
 bool ledger_read(struct ledger *ledger, const struct ledger_context *context);
 // A stretch ends (events are about to be reopened): the last readings become part of `closed`. `period`: of each event, 0 unknown.
 void ledger_close_stretch(struct ledger *ledger, const struct event_set *set);
+struct loss_span ledger_loss_span(const struct ledger *ledger); // where the first event's losses lie, as a report of the file has it
 // Over all CPUs and stretches.
 struct event_reading ledger_total(const struct ledger *ledger, uint32_t event);
 // What was due by the event's own running time; negative: not measurable (frequency, exclude bits, no fixed period).

@@ -24,6 +24,8 @@ struct batch {
 	uint8_t *data;
 	size_t size;
 	bool has_sample, is_checkpoint;
+	size_t counters_end;  // behind the last record of the counters that end in it; 0: none do
+	uint64_t counters_ns;
 	uint64_t *ids; // to be added before the records; freed by the drain thread when the batch comes back
 	size_t id_count, id_event;
 };
@@ -32,7 +34,7 @@ struct held {
 	uint64_t time_ns;
 	size_t offset;
 	uint32_t bytes;
-	bool is_sample;
+	bool is_sample, ends_counters;
 };
 
 struct output {
@@ -53,6 +55,7 @@ struct output {
 	sem_t wake;
 	_Atomic bool closing;
 	_Atomic int state;
+	_Atomic uint64_t counted_ns;
 	// writer thread
 	pthread_t thread;
 	bool running, published;
@@ -101,7 +104,13 @@ static bool write_batch(struct output *output, const struct batch *batch)
 {
 	if (batch->ids != NULL)
 		writer_add_ids(output->writer, batch->id_event, batch->ids, batch->id_count);
-	if (batch->size > 0 && !writer_records(output->writer, batch->data, batch->size, &output->err))
+	size_t counted = batch->counters_end;
+	if (counted > 0) {
+		if (!writer_records(output->writer, batch->data, counted, &output->err))
+			return false;
+		writer_mark(output->writer, batch->counters_ns);
+	}
+	if (batch->size > counted && !writer_records(output->writer, batch->data + counted, batch->size - counted, &output->err))
 		return false;
 	if (batch->has_sample && !output->published) {
 		output->published = true;
@@ -126,7 +135,9 @@ static void *writer_main(void *context)
 				return NULL;
 			continue;
 		}
-		if (!failed && !write_batch(output, batch)) {
+		bool good = failed || write_batch(output, batch);
+		atomic_store(&output->counted_ns, writer_marked_ns(output->writer));
+		if (!good) {
 			output->broken_pipe = errno == EPIPE;
 			(void)writer_checkpoint(output->writer, NULL); // the header covers what is whole
 			failed = true; // what comes now is thrown away; the session ends as soon as it sees the state
@@ -168,6 +179,13 @@ void output_add(struct output *output, const void *record, size_t bytes, uint64_
 	size_t offset = output->held.size;
 	buf_add(&output->held, record, bytes);
 	output_commit(output, offset, time_ns, false);
+}
+
+void output_end_counters(struct output *output, uint64_t time_ns)
+{
+	struct held *last = output->index.count > 0 ? &output->index.data[output->index.count - 1] : NULL;
+	if (last != NULL)
+		last->ends_counters = last->time_ns == time_ns;
 }
 
 bool output_has_room(const struct output *output)
@@ -223,6 +241,10 @@ static bool release_one(struct output *output, const struct held *held)
 	memcpy(output->open->data + output->open->size, output->held.data + held->offset, held->bytes);
 	output->open->size += held->bytes;
 	output->open->has_sample |= held->is_sample;
+	if (held->ends_counters) {
+		output->open->counters_end = output->open->size;
+		output->open->counters_ns = held->time_ns;
+	}
 	return true;
 }
 
@@ -296,6 +318,11 @@ void output_ids(struct output *output, size_t event, const uint64_t *ids, size_t
 enum output_state output_state(const struct output *output)
 {
 	return (enum output_state)atomic_load(&output->state);
+}
+
+uint64_t output_counted_ns(const struct output *output)
+{
+	return atomic_load(&output->counted_ns);
 }
 
 bool output_is_broken_pipe(const struct output *output)

@@ -29,6 +29,8 @@ bool output_start(struct output *output, struct err *err);
 struct buf *output_buffer(struct output *output);
 void output_commit(struct output *output, size_t offset, uint64_t time_ns, bool is_sample);
 void output_add(struct output *output, const void *record, size_t bytes, uint64_t time_ns);
+// The record that was added last ends the counters of `time_ns`: should a write fail, the file ends behind such a record (writer_mark).
+void output_end_counters(struct output *output, uint64_t time_ns);
 bool output_has_room(const struct output *output);
 void output_release(struct output *output, uint64_t up_to_ns);
 // Hands over what was released, if it is time to (`now`) or in any case (`checkpoint`: the header's data size is rewritten too).
@@ -40,6 +42,7 @@ void output_ids(struct output *output, size_t event, const uint64_t *ids, size_t
 enum output_state { OUTPUT_FINE, OUTPUT_FAILED, OUTPUT_SIZE_REACHED, OUTPUT_DISK_LOW };
 enum output_state output_state(const struct output *output);
 
+uint64_t output_counted_ns(const struct output *output); // the time of the last counters that are in the file, as far as it is known by now; 0: none are
 bool output_is_broken_pipe(const struct output *output); // after output_finish: why it failed
 
 // Drain thread gone: hands over the rest, waits for the writer thread. false: writing failed; what was written before stays readable.

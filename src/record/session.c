@@ -439,6 +439,7 @@ static bool begin(struct session *session, struct err *err)
 	session->ledger.counts_idle = target->kind == TARGET_SYSTEM && target->events.scope == SCOPE_CPU && !target->filter &&
 	                              procfs_idle_ns(session->cpu_numbers, target->cpu_count, &session->ledger.idle_before_ns);
 	session->drain.tick_ns = session->start_ns + 1000000000u;
+	session->drain.early_ns = session->start_ns + 100000000u;
 	if (config->delay_ns > 0)
 		session->drain.enable_ns = session->start_ns + config->delay_ns;
 	else if (!on_exec && !event_set_enable(&session->set, err))
@@ -494,8 +495,10 @@ bool session_run(struct session *session, struct err *err)
 		jit_files_serve(session->files);
 	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after
 	session->has_run = true;
-	session->is_short = output_state(session->output) == OUTPUT_FAILED;
 	bool good = output_finish(session->output, err);
+	session->is_short = !good;
+	if (!good)
+		session_end_where_file_does(session, err->text);
 	if (session->goes_first)
 		(void)privilege_niceness(NICENESS_NAMES);
 	return good;

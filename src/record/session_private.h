@@ -72,6 +72,9 @@ bool session_find_stuck(struct session *session, stuck_spans *spans); // whether
 void session_note_stuck(struct session *session); // those that do go into the books: their events are about to be closed
 void session_tell_stuck(struct session *session); // into the decisions, at the end
 
+// session_cut.c: what was sampled behind the last counters that could be written was cut off again; so are the books, and what the file says of itself.
+void session_end_where_file_does(struct session *session, const char *why);
+
 // session_drain.c
 void *session_drain_main(void *session);
 bool session_is_by_task(const struct session *session); // what its events observe, not a CPU or cgroup

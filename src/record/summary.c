@@ -158,8 +158,8 @@ static void say_loss(const struct summary *summary, const struct summary_event *
 		return;
 	buf_printf(text, "CARE: %s%slost %s (%s)", is_main ? "" : event->name, is_main ? "" : " ", grouped(event->lost + event->dropped, a),
 	           percent(lost_share(event), b));
-	if (is_main && summary->lost_to_s >= summary->lost_from_s && event->lost > 0)
-		buf_printf(text, ", all from +%.0f s to +%.0f s", summary->lost_from_s, summary->lost_to_s);
+	if (is_main && summary->lost_span.to_s > summary->lost_span.from_s && event->lost > 0)
+		buf_printf(text, ", +%.0f to +%.0f s", summary->lost_span.from_s, summary->lost_span.to_s);
 	if (event->dropped > 0)
 		buf_printf(text, "; %s of them dropped by the recorder", grouped(event->dropped, a));
 	if (is_main && summary->stuck_lost > 0)

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/vec.h"
+#include "judge/loss.h"
 #include "record/cost.h"
 
 struct summary_event {
@@ -39,7 +40,7 @@ struct summary {
 	const uint64_t *uncopied;  // stacks that the kernel did not copy, by enum uncopied of record/ledger.h; NULL: not counted
 	uint64_t shortened, set_aside, sideband_lost, longest_chain;
 	double throttled_seconds;  // summed over CPUs
-	double lost_from_s, lost_to_s; // the seconds that hold all of the loss; to < from: not told
+	struct loss_span lost_span; // of the first event
 	uint32_t unseen_execs;     // tasks that went on unseen when the kernel ended their events
 	uint64_t stuck_times, stuck_lost; // rings of the kernel that stood still, and the samples lost there
 	const char *silent_reason; // why ticks that were due may not have come, or NULL

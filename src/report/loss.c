@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "judge/loss.h"
 #include "report/build.h"
 #include "report/estimate_more.h"
 
@@ -30,24 +31,6 @@ static size_t window_at(const struct build *b, const struct windows *w, uint64_t
 	return at < w->count ? at : w->count - 1;
 }
 
-// A loss is spread evenly over its interval, clipped to the window of the report.
-static void spread(const struct build *b, struct windows *w, const struct profile_loss *loss)
-{
-	uint64_t from = loss->from_ns > b->report->from_ns ? loss->from_ns : b->report->from_ns;
-	uint64_t to = loss->to_ns < b->report->to_ns ? loss->to_ns : b->report->to_ns;
-	size_t first = window_at(b, w, from), last = window_at(b, w, to);
-	if (first >= last || to <= from) {
-		w->lost[last] += (double)loss->count;
-		return;
-	}
-	double span = (double)(to - from);
-	for (size_t i = first; i <= last; i++) {
-		double start = (double)b->report->from_ns + (double)i * w->length_ns, end = start + w->length_ns;
-		double part = fmin(end, (double)to) - fmax(start, (double)from);
-		w->lost[i] += (double)loss->count * fmax(0, part) / span;
-	}
-}
-
 static void fill_windows(const struct build *b, struct windows *w)
 {
 	const struct samples *samples = &b->profile->samples;
@@ -62,8 +45,11 @@ static void fill_windows(const struct build *b, struct windows *w)
 	}
 	free(keeps);
 	for (size_t i = 0; i < b->profile->losses.count; i++)
-		if (build_counts_loss(b, &b->profile->losses.data[i]))
-			spread(b, w, &b->profile->losses.data[i]);
+		if (build_counts_loss(b, &b->profile->losses.data[i])) {
+			const struct profile_loss *loss = &b->profile->losses.data[i];
+			loss_spread(w->lost, w->count, w->length_ns, b->report->from_ns, b->report->to_ns,
+			            &(struct loss){ .from_ns = loss->from_ns, .to_ns = loss->to_ns, .count = loss->count });
+		}
 }
 
 static void find_worst_second(struct report_event *event, const struct windows *w)
@@ -74,33 +60,6 @@ static void find_worst_second(struct report_event *event, const struct windows *
 			event->worst_second_share = share;
 			event->worst_second_at = (uint64_t)((double)i * w->length_ns / 1e9);
 		}
-	}
-}
-
-// The span that holds all but a twentieth of the loss; none when that is most of the recording.
-static void find_span(struct report_event *event, const struct windows *w, double seconds)
-{
-	double sum = 0, cut = 0;
-	for (size_t i = 0; i < w->count; i++)
-		sum += w->lost[i];
-	if (!(sum > 0))
-		return;
-	size_t first = 0, last = w->count - 1;
-	while (first < last) { // take away the end that holds less
-		bool front = w->lost[first] <= w->lost[last];
-		double less = front ? w->lost[first] : w->lost[last];
-		if (cut + less > sum / 20)
-			break;
-		cut += less;
-		if (front)
-			first++;
-		else
-			last--;
-	}
-	double from = (double)first * w->length_ns / 1e9, to = fmin((double)(last + 1) * w->length_ns / 1e9, seconds);
-	if (to - from <= seconds / 2) {
-		event->loss_from_s = from;
-		event->loss_to_s = to;
 	}
 }
 
@@ -218,7 +177,9 @@ void place_losses(struct build *b)
 	struct windows seconds = windows_of(b, 1e9);
 	fill_windows(b, &seconds);
 	find_worst_second(event, &seconds);
-	find_span(event, &seconds, b->report->seconds);
+	struct loss_span span = loss_span(seconds.lost, seconds.count, seconds.length_ns, b->report->seconds);
+	event->loss_from_s = span.from_s;
+	event->loss_to_s = span.to_s;
 	struct windows shorter = { 0 }, *w = &seconds;
 	if (b->report->seconds < 20) {
 		shorter = windows_of(b, b->report->seconds * 1e9 / 20);

@@ -267,6 +267,9 @@ static void judge_recording(struct build *b)
 	bool is_first = b->report->events.count == 1; // what holds for the whole recording is said once
 	if (is_first && meta->cut_off)
 		ADD(b, CAVEAT_CUT_OFF, 1, VERDICT_SOUND, "recording was cut off");
+	if (e->source->uncounted > 0)
+		ADD(b, CAVEAT_CUT_OFF, (double)e->source->uncounted, VERDICT_SOUND, "%llu sample%s came after the last counters: how many are missing beside them is not known",
+		    (unsigned long long)e->source->uncounted, e->source->uncounted == 1 ? "" : "s");
 	if (e->source->is_clock && e->source->period > 0 && e->source->comb_periods[0] == 0 && resonates((double)e->source->period / 1e6))
 		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND,
 		    "period is a simple multiple of 1 ms: locked loops are mis-measured");

@@ -26,17 +26,18 @@ symbols      symbols elf base
 perf         perf elf base
 proc         proc elf base perf/record.h
 perfdata     perfdata perf elf base unwind/unwind.h
+judge        judge base unwind/unwind.h
 profile      profile elf base unwind/unwind.h
 cli          cli base
-record       record perf proc perfdata unwind elf base
-load         load perfdata perf/record.h perf/plain.h perf/merge.h proc/space.h proc/dso.h unwind symbols profile elf base
+record       record judge perf proc perfdata unwind elf base
+load         load judge perfdata perf/record.h perf/plain.h perf/merge.h proc/space.h proc/dso.h unwind symbols profile elf base
 archive      archive elf base
-annotate     annotate report profile symbols elf base
-report       report profile base elf/image.h unwind/unwind.h perfdata/note.h
-export       export report profile base elf/image.h unwind/unwind.h perfdata/note.h
+annotate     annotate report judge profile symbols elf base
+report       report judge profile base elf/image.h unwind/unwind.h perfdata/note.h
+export       export report judge profile base elf/image.h unwind/unwind.h perfdata/note.h
 contrib      contrib base
 trial        trial base
-cmd          cmd cli record load annotate archive report export profile perf proc perfdata unwind symbols contrib trial elf base
+cmd          cmd cli record judge load annotate archive report export profile perf proc perfdata unwind symbols contrib trial elf base
 "
 room_of() { # of a file
 	case $1 in

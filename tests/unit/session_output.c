@@ -1,7 +1,9 @@
 // Records on their way to a file: order, holding back, batches, rounds, failure of the disk.
 #include "record/output.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "perfdata/reader.h"
@@ -155,6 +157,44 @@ static void full_disk(void)
 	fclose(full);
 }
 
+// The disk is full between two readings of the counters: the file ends behind the last ones that it has.
+static void counted(const char *path)
+{
+	struct writer *writer = open_writer(path);
+	struct output *output = output_new(writer, &(struct output_limits){ 0 });
+	struct err err = { 0 };
+	struct rlimit old, low;
+	getrlimit(RLIMIT_FSIZE, &old);
+	signal(SIGXFSZ, SIG_IGN);
+	low = (struct rlimit){ 200000, old.rlim_max };
+	setrlimit(RLIMIT_FSIZE, &low);
+	output_start(output, &err);
+	ok(output_counted_ns(output) == 0, "no counters yet");
+	uint64_t time_ns = 0;
+	for (uint64_t second = 1; second <= 10; second++) {
+		for (int i = 0; i < 1000; i++)
+			add_sample(output, time_ns += 10);
+		add_sample(output, time_ns += 10); // stands for the counters
+		output_end_counters(output, time_ns);
+		add_sample(output, time_ns + 5); // what comes in the same pass behind them
+		output_release(output, UINT64_MAX);
+		output_hand(output, time_ns, true);
+	}
+	ok(!output_finish(output, &err), "it fails in the fifth second: %s", err.text);
+	setrlimit(RLIMIT_FSIZE, &old);
+	is_u64(output_counted_ns(output), 4 * 10010, "the file has the counters of the fourth");
+	const char *argv[] = { NULL };
+	struct writer_info info = { .hostname = "h", .os_release = "r", .arch = "a", .version = "v", .argv = argv };
+	(void)writer_finish(writer, &info, NULL, 0, NULL, &err);
+	uint64_t samples, rounds;
+	bool ordered;
+	read_back(path, &samples, &ordered, &rounds);
+	is_u64(samples, 4 * 1002 - 1, "and ends with them");
+	output_free(output);
+	writer_free(writer);
+	unlink(path);
+}
+
 int main(void)
 {
 	char path[] = "/tmp/session_output.XXXXXX";
@@ -164,5 +204,6 @@ int main(void)
 	order(path);
 	many(path);
 	full_disk();
+	counted(path);
 	return tap_done();
 }

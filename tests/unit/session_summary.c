@@ -17,7 +17,7 @@ static struct summary clean(struct summary_event *event, int32_t *id)
 	return (struct summary){
 		.argv = argv, .target_kind = "pid", .comm = "postgres", .ids = { .data = id, .count = 1 }, .threads = 18, .processes = 1,
 		.has_cpu_seconds = true, .seconds = 30, .cpu_seconds = 78, .events = { .data = event, .count = 1 }, .complete = 59670,
-		.truncated = 363, .failed = 117, .lost_from_s = 1, .lost_to_s = 0, .stack_bytes = 65528, .recorder_share = 0.006,
+		.truncated = 363, .failed = 117, .stack_bytes = 65528, .recorder_share = 0.006,
 		.recorder_cpu_seconds = 0.18, .max_loss = 0.01, .host = "db-3", .kernel = "6.1", .end = "--duration is over", .path = "/root/perf.data",
 		.bytes = 20000000, .names_inside = true, .command_status = -1,
 	};
@@ -54,15 +54,14 @@ static void text(void)
 	summary.ends = ends;
 	summary.end_count = UNWIND_END_COUNT;
 	summary.failed = 0;
-	summary.lost_from_s = 14;
-	summary.lost_to_s = 16;
+	summary.lost_span = (struct loss_span){ 14, 16 };
 	summary.loss_reason = "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)";
 	summary.recorder_share = 0.011;
 	summary.bytes = 14000000;
 	text_of(&summary,
 	        "perfsample: 43,090 samples of app[4242] (6 threads), 30.0 s, 57.6 CPU-s\n"
-	        "perfsample: CARE: lost 1,333 (3.0%), all from +14 s to +16 s: the recorder was\n"
-	        "            not scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
+	        "perfsample: CARE: lost 1,333 (3.0%), +14 to +16 s: the recorder was not\n"
+	        "            scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
 	        "perfsample: CARE: stacks truncated 12.0% (deeper than the 64 KB a sample holds)\n"
 	        "perfsample: silent 46 (0.10%), throttled 0 s; recorder used 1.1% of one CPU\n"
 	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "bad");
@@ -73,8 +72,8 @@ static void text(void)
 	ends[UNWIND_DEPTH_LIMIT] = 1171;
 	text_of(&summary,
 	        "perfsample: 43,090 samples of app[4242] (6 threads), 30.0 s, 57.6 CPU-s\n"
-	        "perfsample: CARE: lost 1,333 (3.0%), all from +14 s to +16 s: the recorder was\n"
-	        "            not scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
+	        "perfsample: CARE: lost 1,333 (3.0%), +14 to +16 s: the recorder was not\n"
+	        "            scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
 	        "perfsample: CARE: stacks cut 9.3%, where a page of the stack was not in memory\n"
 	        "perfsample: CARE: stacks cut 2.7%, of more frames than a record holds\n"
 	        "perfsample: silent 46 (0.10%), throttled 0 s; recorder used 1.1% of one CPU\n"
@@ -85,11 +84,11 @@ static void text(void)
 	summary.stuck_times = 1;
 	summary.stuck_lost = 1200;
 	summary_text(&summary, &text);
-	ok(strstr(buf_text(&text), ": a ring of the\n            kernel stood still for 1,200; of the others, the recorder was not") != NULL, "a ring that stood still, and the rest");
+	ok(strstr(buf_text(&text), ": a ring of the kernel stood\n            still for 1,200; of the others, the recorder was not") != NULL, "a ring that stood still, and the rest");
 	buf_clear(&text);
 	summary.stuck_lost = 1333;
 	summary_text(&summary, &text);
-	ok(strstr(buf_text(&text), ": a ring of the\n            kernel stood still\n") != NULL && strstr(buf_text(&text), "scheduled") == NULL, "all of it");
+	ok(strstr(buf_text(&text), ": a ring of the kernel stood\n            still\n") != NULL && strstr(buf_text(&text), "scheduled") == NULL, "all of it");
 	buf_release(&text);
 }
 
