@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "elf/go_table.h"
 
-enum { GO_TEXT = 0x401000, GO_DATA = 0x500000, GO_TEXT_BYTES = 0x70 };
+enum { GO_TEXT = 0x401000, GO_DATA = 0x500000, GO_TEXT_BYTES = 0xe0 };
 
 struct go_shape {
 	enum go_version version;
@@ -20,15 +20,22 @@ struct go_shape {
 	bool is_foreign;   // nothing says that Go's linker made it
 };
 
-// goexit [0, 0x10), plain [0x10, 0x40), systemstack [0x40, 0x60), mcall [0x60, 0x70), from GO_TEXT on. plain's frame is 24 bytes from 0x14 to 0x38; its lines
-// are 10 to 0x20 and 12 behind that, of main.go to 0x30 and of more.go behind that.
+// From GO_TEXT on. plain's frame is 24 bytes from 0x14 to 0x38; its lines are 10 to 0x20 and 12 behind that, of main.go to 0x30 and of more.go behind that. The
+// others have no frame and no lines.
 static const struct go_made {
 	const char *name;
 	uint32_t start;
 	uint8_t flag;
 } go_made[] = {
 	{ "runtime.goexit", 0, GO_TOP_FRAME | GO_ASSEMBLY }, { "main.plain", 0x10, 0 }, { "runtime.systemstack", 0x40, GO_WRITES_SP | GO_ASSEMBLY },
-	{ "runtime.mcall", 0x60, GO_WRITES_SP | GO_ASSEMBLY },
+	{ "runtime.mcall", 0x60, GO_WRITES_SP | GO_ASSEMBLY }, { "runtime.morestack", 0x70, GO_WRITES_SP | GO_ASSEMBLY },
+	{ "runtime.asmcgocall", 0x80, GO_WRITES_SP | GO_ASSEMBLY }, { "runtime.cgocallback", 0x90, GO_WRITES_SP | GO_ASSEMBLY },
+	{ "runtime.nanotime1", 0xa0, GO_WRITES_SP | GO_ASSEMBLY }, { "main.caller", 0xb0, 0 }, { "runtime.sigreturn", 0xd0, GO_ASSEMBLY },
+};
+// Where a call returns to, from GO_TEXT on: calls of functions by name (x86-64), and by a register.
+enum go_return {
+	GO_IN_GOEXIT = 1, GO_AFTER_SYSTEMSTACK = 0x25, GO_AFTER_ASMCGOCALL = 0x2d, GO_AFTER_NANOTIME = 0x35, GO_IN_SYSTEMSTACK = 0x52, GO_IN_MCALL = 0x6a,
+	GO_IN_MORESTACK = 0x79, GO_IN_ASMCGOCALL = 0x86, GO_IN_CGOCALLBACK = 0x96, GO_AFTER_MORESTACK = 0xbd, GO_AFTER_CGOCALLBACK = 0xc5, GO_AFTER_MCALL = 0xcd,
 };
 enum { GO_MADE = sizeof(go_made) / sizeof(go_made[0]), GO_QUANTUM = 4 };
 
@@ -78,7 +85,7 @@ static inline void go_put_values(struct buf *out, const struct go_shape *shape, 
 	if (out->size == base)
 		buf_add(out, "", 1); // no table is at 0
 	places->sp = (uint32_t)(out->size - base);
-	go_put_value(out, 1, 0x70);
+	go_put_value(out, 1, 0xe0);
 	buf_add(out, "", 1);
 	places->plain_sp = (uint32_t)(out->size - base);
 	go_put_value(out, 1, 4);
@@ -139,7 +146,7 @@ static inline void go_put_table_12(struct buf *out, const struct go_shape *shape
 {
 	struct go_places places;
 	struct buf parts = { 0 };
-	const size_t room = 1024; // for the index and the records
+	const size_t room = 2048; // for the index and the records
 
 	while (parts.size < room)
 		buf_add(&parts, "", 1);
@@ -201,6 +208,35 @@ static inline void go_put_table(struct buf *out, const struct go_shape *shape)
 	buf_release(&index);
 }
 
+// A direct call that ends at `end`.
+static inline void go_call(uint8_t *text, uint32_t end, uint32_t target)
+{
+	const int32_t distance = (int32_t)(target - end);
+
+	text[end - 5] = 0xe8;
+	memcpy(text + end - 4, &distance, 4);
+}
+
+static inline void go_put_text(struct buf *out)
+{
+	static const uint8_t by_register[] = { 0xff, 0xd0 }, keep[] = { 0x49, 0x89, 0xe4 }, sigreturn[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
+	static const uint32_t indirect[] = { GO_IN_SYSTEMSTACK, GO_IN_MCALL, GO_IN_ASMCGOCALL, GO_IN_CGOCALLBACK };
+	static const struct { uint32_t end, target; } direct[] = {
+		{ GO_AFTER_SYSTEMSTACK, 0x40 }, { GO_AFTER_ASMCGOCALL, 0x80 }, { GO_AFTER_NANOTIME, 0xa0 }, { GO_IN_MORESTACK, 0x10 }, { GO_AFTER_MORESTACK, 0x70 },
+		{ GO_AFTER_CGOCALLBACK, 0x90 }, { GO_AFTER_MCALL, 0x60 },
+	};
+	uint8_t text[GO_TEXT_BYTES];
+
+	memset(text, 0x90, sizeof(text));
+	for (size_t i = 0; i < sizeof(direct) / sizeof(direct[0]); i++)
+		go_call(text, direct[i].end, direct[i].target);
+	for (size_t i = 0; i < sizeof(indirect) / sizeof(indirect[0]); i++)
+		memcpy(text + indirect[i] - 2, by_register, 2);
+	memcpy(text + 0xa4, keep, sizeof(keep));
+	memcpy(text + 0xd0, sigreturn, sizeof(sigreturn));
+	buf_add(out, text, sizeof(text));
+}
+
 static inline void go_put_segment(struct buf *out, const struct go_shape *shape, uint32_t type, uint32_t flags, uint64_t offset, uint64_t vaddr, uint64_t size)
 {
 	const unsigned word = shape->is_64 ? 8 : 4;
@@ -239,11 +275,12 @@ static inline void go_program(struct buf *out, const struct go_shape *shape)
 	static const char names[] = "\0.gopclntab\0.data.rel.ro\0.text\0.shstrtab";
 	enum { OWN_NAME = 1, WITHIN_NAME = 12, TEXT_NAME = 25, NAMES_NAME = 31 };
 	const unsigned word = shape->is_64 ? 8 : 4;
-	const size_t header = shape->is_64 ? 64 : 52, segment = shape->is_64 ? 56 : 32, text = 512, note = text + 128, dynamic = note + 64, rela = dynamic + 48;
+	const size_t header = shape->is_64 ? 64 : 52, segment = shape->is_64 ? 56 : 32, text = 512, note = text + 256, dynamic = note + 64, rela = dynamic + 48;
 	struct buf body = { 0 };
 
+	go_put_text(&body);
 	while (body.size < note - text)
-		buf_add(&body, "\x90", 1);
+		buf_add(&body, "", 1);
 	go_put(&body, shape, 4, 4);
 	go_put(&body, shape, 4, 4);
 	go_put(&body, shape, 4, 4);

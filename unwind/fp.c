@@ -169,6 +169,26 @@ static struct candidate by_leaf_rule(struct walk *walk, const struct unwind_map 
 	return best;
 }
 
+bool walk_call_target(struct walk *walk, uint64_t ra, uint64_t *target)
+{
+	const struct unwind_map *map;
+	struct bytes code;
+	int64_t distance;
+
+	if (walk->arch->is_call == NULL || ra < UNWIND_CALL_BYTES || ra >= walk->arch->addr_end || !is_code(walk, ra - 1, &map) || map->image == NULL ||
+	    !code_at(map, ra, 2, UNWIND_CALL_BYTES, true, &code) || !walk->arch->is_call(code.end, bytes_left(&code), &distance) || distance == 0)
+		return false;
+	*target = ra + (uint64_t)distance;
+	return true;
+}
+
+bool walk_calls(struct walk *walk, uint64_t ra, uint64_t target)
+{
+	uint64_t called;
+
+	return walk_call_target(walk, ra, &called) && called == target;
+}
+
 bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc)
 {
 	return trust_in(walk, ra, pc) != NO_CALL;

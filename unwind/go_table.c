@@ -21,7 +21,7 @@ static uint8_t kind_of(const struct go_table *table, const struct go_function *f
 	static const char *const handlers[] = { "runtime.sigtramp", "runtime.cgoSigtramp", NULL };
 	// Of tables without flags (Go 1.16 and before) names tell.
 	static const char *const roots[] = { "runtime.goexit", "runtime.mstart", "runtime.rt0_go", NULL };
-	static const char *const others[] = { "runtime.systemstack", "runtime.morestack", "runtime.asmcgocall", "runtime.cgocallback",
+	static const char *const others[] = { "runtime.systemstack", "runtime.mcall", "runtime.morestack", "runtime.asmcgocall", "runtime.cgocallback",
 					      "runtime.cgocallback_gofunc", NULL };
 	const bool has_flags = table->version >= GO_118 || function->flag != 0;
 	const char *name = !has_flags || (function->flag & (GO_TOP_FRAME | GO_WRITES_SP)) != 0 ? go_table_name(table, function) : NULL;
@@ -31,9 +31,6 @@ static uint8_t kind_of(const struct go_table *table, const struct go_function *f
 	if (strncmp(name, "runtime.", strlen("runtime.")) == 0 && is_one_of(name, handlers))
 		return RULE_NONE;
 	if ((function->flag & GO_TOP_FRAME) != 0 || (!has_flags && is_one_of(name, roots)))
-		return RULE_ROOT;
-	// mcall never comes back: whoever called it has left the thread, and what runs now runs for the scheduler.
-	if (((function->flag & GO_WRITES_SP) != 0 || !has_flags) && strcmp(name, "runtime.mcall") == 0)
 		return RULE_ROOT;
 	if ((function->flag & GO_WRITES_SP) != 0 || (!has_flags && is_one_of(name, others)))
 		return RULE_ROOT | RULE_ELSEWHERE;

@@ -22,7 +22,7 @@ enum rule_flag {
 	RULE_SIGNAL = 0x20,     // the caller was interrupted, it did not call
 	RULE_FP_AT_BASE = 0x40, // fp_off counts from the base register, not from the CFA
 	RULE_RA_AT_BASE = 0x80,
-	RULE_ELSEWHERE = 0x40,  // with RULE_ROOT: this stack ends here, the calls go on on another one that we have no copy of
+	RULE_ELSEWHERE = 0x40,  // with RULE_ROOT: the function changes stacks, and the calls go on on another one (switch.c)
 	RULE_UNREADABLE = RULE_ROOT | RULE_ELSEWHERE, // an FDE has the address, and its instructions cannot be run as far as that: no caller is known
 };
 #define RULE_CFA_LIMIT (1 << 23)

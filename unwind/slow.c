@@ -214,6 +214,18 @@ static void cursor_registers(struct walk *walk, const struct cursor *at, size_t 
 	}
 }
 
+bool walk_register(struct walk *walk, const struct cursor *at, unsigned reg, uint64_t *out)
+{
+	const size_t frame = walk->out->count - 1;
+
+	cursor_registers(walk, at, frame);
+	if (register_get(&walk->registers, reg, out))
+		return true;
+	if (walk->has_gap || walk->out->switches > 0 || walk->registers_frame == frame || walk->rewalks++ >= MAX_REWALKS || !rewalk(walk, frame))
+		return false;
+	return register_get(&walk->registers, reg, out);
+}
+
 static bool arrive(struct walk *walk, struct cursor *at, const struct register_set *to, uint64_t ra, bool is_signal,
                    enum unwind_end *end)
 {

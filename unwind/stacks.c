@@ -102,12 +102,12 @@ static bool lane_step(struct lane *lane)
 	if (!walk_step(&lane->walk, &lane->at, &lane->end)) {
 		// The interrupted stack is not deeper than the copy: none of it was copied.
 		if (lane->at.is_elsewhere && (lane->end == UNWIND_TRUNCATED || lane->end == UNWIND_BAD_READ))
-			lane->end = UNWIND_UNSUPPORTED;
+			lane->end = UNWIND_OTHER_STACK;
 		return false;
 	}
 	if (lane->at.kind == FRAME_INTERRUPTED) {
-		const struct stack_view *view = &lane->walk.view;
-		lane->at.is_elsewhere = lane->at.sp - view->start >= view->size && lane->at.sp - sp > SIGNAL_FRAME_BYTES;
+		const uint64_t above = lane->at.sp - lane->walk.view.start, size = lane->walk.view.size;
+		lane->at.is_elsewhere = !walk_enter(&lane->walk, lane->at.sp) && above >= size && lane->at.sp - sp > SIGNAL_FRAME_BYTES;
 	}
 	// The kernel put the trampoline's address there: nothing called it, and the byte before it is another function's.
 	if (lane->at.kind == FRAME_INTERRUPTED && last->kind == FRAME_RETURN)
@@ -120,7 +120,7 @@ static void lane_end(struct lane *lane)
 	struct unwind_stack *out = lane->walk.out;
 
 	out->end = lane->end;
-	out->last_cfa = lane->at.sp;
+	out->last_cfa = out->switches == 0 ? lane->at.sp : 0;
 	lane->walk.unwinder->counters.frames += lane->frames + out->count - (lane->window.is_full ? lane->window.leaf : 0);
 	if (lane->window.is_full)
 		unroll(out, &lane->window);
@@ -186,6 +186,7 @@ static inline void pace_close(const struct pace *pace, struct unwinder *unwinder
 {
 	out->count = (size_t)(pace->next - out->frames);
 	out->gap = 0;
+	out->switches = 0;
 	out->end = UNWIND_ROOT;
 	out->last_cfa = pace->sp - pace->moved;
 	unwinder->counters.samples++;

@@ -23,6 +23,7 @@ const char *unwind_end_name(enum unwind_end end)
 		[UNWIND_NO_REGISTERS] = "no_registers",
 		[UNWIND_DEFERRED] = "deferred",
 		[UNWIND_ROOT_GUESSED] = "root_guessed",
+		[UNWIND_OTHER_STACK] = "other_stack",
 		[UNWIND_CHAIN_MISSING] = "chain_missing",
 		[UNWIND_ABSENT_PAGE] = "absent_page",
 	};
@@ -34,7 +35,7 @@ const char *frame_via_name(unsigned via)
 {
 	static const char *const names[VIA_COUNT] = {
 		[VIA_NONE] = "none", [VIA_CFI] = "cfi", [VIA_EXPR] = "expr", [VIA_FP] = "fp", [VIA_LEAF_RULE] = "leaf_rule", [VIA_KERNEL] = "kernel",
-		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches", [VIA_LANDING] = "landing", [VIA_CODE] = "code",
+		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches", [VIA_LANDING] = "landing", [VIA_CODE] = "code", [VIA_SWITCHED] = "switched",
 	};
 
 	return via < VIA_COUNT ? names[via] : "unknown";

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "elf/image.h"
+#include "unwind/other_stack.h"
 
 enum unwind_end { // why a stack ends; stored in files as these numbers, so never renumbered
 	UNWIND_ROOT = 0,       // return address undefined by CFI, or zero, or a function that its image's table says nothing calls
@@ -32,6 +33,7 @@ enum unwind_end { // why a stack ends; stored in files as these numbers, so neve
 	                       // function's name in chains that others unwound
 	UNWIND_CHAIN_MISSING = 15, // the kernel was to write the user part of its call chain later (Linux 6.18), and that record is not there
 	UNWIND_ABSENT_PAGE = 16,  // the next slot would have been copied, but the copy stopped before it, at a page that was not in memory
+	UNWIND_OTHER_STACK = 17, // the calls go on on another stack of the thread's, which was not read
 	UNWIND_END_COUNT
 };
 const char *unwind_end_name(enum unwind_end end); // "root", "truncated", "no_cfi", …
@@ -54,9 +56,10 @@ enum frame_via {
 	VIA_BRANCHES = 7,  // by the processor's records of calls that have not returned
 	VIA_LANDING = 8,   // by what a function that throws is about to install: the frame that handles the exception
 	VIA_CODE = 9,      // without CFI: by the instructions from there to where the function is left
+	VIA_SWITCHED = 10, // on another stack of the thread's, where the runtime that changed stacks says that it left it
 	VIA_COUNT
 };
-const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing", "code"; "unknown"
+const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing", "code", "switched"; "unknown"
 // Without CFI. FP and LEAF_RULE are most often right, but nothing says so. CODE is as good as the code that can be read: what instructions do is exact, but that
 // a call returns, that a way is ever taken and that the bytes are those that ran is assumed; so it counts as guessed, too.
 static inline bool frame_via_is_guessed(unsigned via)
@@ -123,6 +126,7 @@ struct unwind_input {
 	void *map_context;
 	unwind_read_fn *read;    // NULL: there is nothing but the copy
 	void *read_context;
+	const struct unwind_other *other; // other stacks of the thread's; NULL: none are known
 	unwind_code_fn *code;    // NULL: nobody has code but images
 	void *code_context;
 };
@@ -135,7 +139,11 @@ struct unwind_stack {
 	size_t capacity, count;
 	size_t gap; // 0: none
 	enum unwind_end end;
-	uint64_t last_cfa; // of the outermost frame found: for a root, where the thread's stack begins
+	uint64_t last_cfa; // of the outermost frame found: for a root, where the thread's stack begins, if it is the one that was copied
+	unsigned switches; // how often it went on on another stack
+	// With UNWIND_OTHER_STACK, what would be needed of the thread, as far as its stack tells: the goroutine's g, 0: not told; its own stack, not a goroutine's.
+	uint64_t lacks_g;
+	bool lacks_system;
 };
 
 struct unwinder; // one per thread: the rule cache

@@ -128,7 +128,8 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 
 	if (image->arch != walk->arch)
 		return (struct unwind_rule){ 0 };
-	if (kind == FRAME_RETURN && image->stops.count > 0) {
+	// Where a sample stands in such a function, CFI tells of one of its two stacks, and not of which; and nothing is above the first function of a goroutine.
+	if (image->stops.count > 0) {
 		struct unwind_rule stop = rule_table_stop(image, vaddr);
 		if (stop.kind != RULE_NONE)
 			return stop;
@@ -370,7 +371,9 @@ bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end)
 		return plain_step(walk, at, rule, end);
 	switch (base) {
 	case RULE_ROOT:
-		*end = (rule.kind & RULE_ELSEWHERE) != 0 ? UNWIND_UNSUPPORTED : UNWIND_ROOT;
+		if ((rule.kind & RULE_ELSEWHERE) != 0)
+			return walk_switch(walk, map, at, end);
+		*end = UNWIND_ROOT;
 		return false;
 	case RULE_NONE:
 		*end = UNWIND_NO_CFI;
@@ -412,6 +415,9 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 
 	out->count = out->gap = 0;
 	out->last_cfa = 0;
+	out->switches = 0;
+	out->lacks_g = 0;
+	out->lacks_system = false;
 	unwinder->counters.samples++;
 	out->end = places == NULL ? UNWIND_UNSUPPORTED : UNWIND_NO_REGISTERS;
 	if (places == NULL || places->pc == 0xff || places->sp == 0xff)
@@ -440,6 +446,8 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	// The kernel copies what is mapped above a thread's stack too; it is not the thread's.
 	if (input->stack_top > at->sp && input->stack_top - at->sp < walk->view.size)
 		walk->view.size = input->stack_top - at->sp;
+	walk->copy = walk->view;
+	walk->system_sp = input->other != NULL ? input->other->system_sp : 0;
 	if (walk->active->generation != input->generation)
 		*walk->active = (struct known_map){ .generation = input->generation };
 	return true;

@@ -69,7 +69,9 @@ struct walk {
 	const struct unwind_input *input;
 	const struct unwind_arch *arch;
 	struct known_map *active; // the unwinder's
-	struct stack_view view;
+	struct stack_view view; // of the stack that it is on
+	struct stack_view copy; // of the sample's
+	uint64_t system_sp;     // of struct unwind_other, as far as it was used
 	struct unwind_stack *out;
 	unsigned rewalks;
 	bool is_fast; // register_places
@@ -165,12 +167,22 @@ void code_cache_free(struct code_cache *cache);
 void code_cache_forget(struct code_cache *cache);
 // What the instructions say of the caller: pc, sp, fp, and whether sp is exact. false: nothing.
 bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller);
+// slow.c: what a register that callees keep was when the function at hand was entered, or is now. false: nobody knows.
+bool walk_register(struct walk *walk, const struct cursor *at, unsigned reg, uint64_t *out);
+// switch.c: the stack that an address is on, of those that are there. false: none.
+bool walk_enter(struct walk *walk, uint64_t sp);
+// switch.c: the function at hand has changed stacks. false: the caller is not found, see `*end`.
+bool walk_switch(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
 // fp.c: where there is no CFI.
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
 // fp.c: code called an address where none is, so that the return address is where the call put it. It must stand behind a call that may have done that.
 bool walk_from_nowhere(struct walk *walk, struct cursor *at);
 // fp.c: whether what stands before a return address may be a call that led to `pc`.
 bool walk_is_called(struct walk *walk, uint64_t ra, uint64_t pc);
+// fp.c: where the direct call that ends at a return address leads; false: none ends there.
+bool walk_call_target(struct walk *walk, uint64_t ra, uint64_t *target);
+// fp.c: whether the instruction before a return address calls the code at `target`.
+bool walk_calls(struct walk *walk, uint64_t ra, uint64_t target);
 // fp.c: whether the frame below the last is one that nobody called, so that what was taken for its return address, which is no code, is none: its FDE has no
 // instructions, by which it never moved sp, and yet it made a call. makecontext's __start_context is such a one (glibc).
 bool walk_was_not_called(struct walk *walk);

@@ -37,6 +37,7 @@ struct summary {
 	const char *end_names[24]; // by enum unwind_end
 	const uint64_t *ends;
 	size_t end_count;
+	double others_by_c;        // the share of C code called by Go in those that end as UNWIND_OTHER_STACK
 	const uint64_t *uncopied;  // stacks that the kernel did not copy, by enum uncopied of record/ledger.h; NULL: not counted
 	uint64_t shortened, set_aside, sideband_lost, longest_chain;
 	double throttled_seconds;  // summed over CPUs

@@ -29,7 +29,9 @@ static unsigned wrong_addresses(const struct go_table *table)
 	for (uint32_t at = 0; at < GO_TEXT_BYTES; at++) {
 		struct go_function function = { 0 };
 		struct go_value sp;
-		size_t i = at < 0x10 ? 0 : at < 0x40 ? 1 : at < 0x60 ? 2 : 3;
+		size_t i = 0;
+		while (i + 1 < GO_MADE && at >= go_made[i + 1].start)
+			i++;
 		const uint32_t end = i + 1 < GO_MADE ? go_made[i + 1].start : GO_TEXT_BYTES;
 		bool good = go_table_find(table, GO_TEXT + at, &function) && strcmp(go_table_name(table, &function), go_made[i].name) == 0 &&
 			    function.start == GO_TEXT + go_made[i].start && function.end == GO_TEXT + end &&
@@ -153,7 +155,7 @@ static unsigned wrong_rules(const struct go_shape *shape)
 	}
 	wrong += rule_table_find(made, GO_TEXT + GO_TEXT_BYTES, &counters).kind != RULE_NONE;
 	wrong += rule_table_stop(made, GO_TEXT).kind != RULE_ROOT || rule_table_stop(made, GO_TEXT + 0x10).kind != RULE_NONE ||
-		 rule_table_stop(made, GO_TEXT + 0x40).kind != (RULE_ROOT | RULE_ELSEWHERE) || rule_table_stop(made, GO_TEXT + 0x60).kind != RULE_ROOT;
+		 rule_table_stop(made, GO_TEXT + 0x40).kind != (RULE_ROOT | RULE_ELSEWHERE) || rule_table_stop(made, GO_TEXT + 0x60).kind != (RULE_ROOT | RULE_ELSEWHERE);
 	unwind_image_free(made);
 	image_release(image);
 	return wrong;

@@ -163,7 +163,7 @@ static void test_alternate_stack(void)
 	raise(SIGUSR2);
 	struct unwind_input input = input_of(&snapshot, &maps);
 	unwind_stack(unwinder, &input, &stack);
-	ok(has_kind(FRAME_INTERRUPTED) && stack.end == UNWIND_UNSUPPORTED,
+	ok(has_kind(FRAME_INTERRUPTED) && stack.end == UNWIND_OTHER_STACK,
 	   "a handler on a stack of its own: the interrupted frame is found, and that the rest is on another stack (%s)", unwind_end_name(stack.end));
 	stack_t off = { .ss_flags = SS_DISABLE };
 	sigaltstack(&off, NULL);
