@@ -77,6 +77,8 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 	summary->complete -= summary->joined;
 	summary->splices_exact = ledger->splices[SPLICE_EXACT];
 	summary->splices_checked = ledger->splices[SPLICE_CHECKED];
+	if (ledger->ends[UNWIND_OTHER_STACK] > 0)
+		summary->others_by_c = (double)ledger->others_by_c / (double)ledger->ends[UNWIND_OTHER_STACK];
 	summary->ends = ledger->ends;
 	summary->end_count = UNWIND_END_COUNT;
 }

@@ -92,7 +92,7 @@ const struct command command_script = {
 	               "it. Addresses in call chains are offsets in the file, as perf shows them; those of the kernel and of JIT code are of the run. What was lost and which stacks are cut is said on standard error; "
 	               "with --header it stands in comment lines too. "
 	               "The field via, which perf has not, says behind each frame how it was found from the one below it: by unwind information "
-	               "(cfi, expr), what the kernel saved for a signal (signal), the kernel (kernel), the processor's branch records (branches), a function that throws (landing: the frame that handles); or "
+	               "(cfi, expr), what the kernel saved for a signal (signal), the kernel (kernel), the processor's branch records (branches), a function that throws (landing: the frame that handles), a runtime that changed stacks (switched); or "
 	               "guessed, by the frame pointer's pair (fp), the return address where the call put it (leaf_rule) or the instructions from there to where the function is left (code). The leaf was not found "
 	               "from any other (none).",
 };

@@ -595,12 +595,16 @@ static void write_next_of_care(struct text *t)
 	uint32_t copy = t->report->profile->meta.stack_bytes;
 	bool is_deep = is_cut(e, 0.05) && 2 * e->ends[UNWIND_TRUNCATED] >= e->stacks_truncated + e->stacks_failed;
 	bool is_limit = is_cut(e, 0.05) && 2 * e->ends[UNWIND_DEPTH_LIMIT] >= e->stacks_truncated + e->stacks_failed;
+	bool is_other = is_cut(e, 0.05) && 2 * e->ends[UNWIND_OTHER_STACK] >= e->stacks_truncated + e->stacks_failed;
 	if (is_deep && (copy == 0 || copy >= 60000))
 		buf_string(&line, "64 KB is the kernel's limit. ");
 	else if (is_deep)
 		buf_string(&line, "Larger stack copies: --call-graph dwarf,65528. ");
 	else if (is_limit && copy == 0)
 		buf_string(&line, "Longer call chains: sysctl kernel.perf_event_max_stack. ");
+	else if (is_other)
+		buf_string(&line, "Where a runtime changes stacks (Go), the other one is read while the program stands still: record live, as root. Frame pointers lead on, too, where "
+		                  "no C code is in between: --call-graph fp. ");
 	if (e->unresolved_share > 0.05)
 		buf_string(&line, "What has no name, and why: report --missing. ");
 	if (line.size == 0) {

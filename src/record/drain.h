@@ -34,6 +34,7 @@ struct stack_bytes {
 	size_t size;        // 0: there is nothing to walk
 	size_t asked;       // bytes that the kernel was to copy; it may have stopped before
 	enum splice splice; // none: the kernel's copy
+	const struct unwind_other *other; // other stacks of the thread's; NULL: none were read
 };
 
 // A sample whose stack waits to be walked, for company: of several a frame each is taken in turn (unwind_stacks).
@@ -110,6 +111,7 @@ struct drain {
 	bool ticked;               // a second passed in the last pass
 	bool rereading, reread_wanted;
 	size_t ring_now;           // of the record at hand
+	uint64_t others;          // of `beyond`, those that go on on another stack
 	uint64_t unwound, beyond; // stacks since the session last looked, and those of them that go on beyond a full copy, read there or not
 	// Of all stacks since the start: how many there were, how many fill more than half of what a copy has room for, and when one did last, how many were cut.
 	uint64_t walked, half, half_ns, cut;

@@ -3,6 +3,7 @@
 
 #include "record/budget.h"
 #include "record/drain.h"
+#include "record/go_threads.h"
 #include "record/jit_files.h"
 #include "record/jit_pages.h"
 #include "record/sample.h"
@@ -197,16 +198,26 @@ static struct stack_bytes bytes_of_stack(struct drain *drain, const struct recor
 	const struct record_sample *sample = &record->sample;
 	if (sample->user.abi == PERF_SAMPLE_REGS_ABI_NONE || sample->stack.bytes == NULL)
 		return (struct stack_bytes){ .size = 0 };
-	struct stack_bytes out = { sample->stack.bytes, (size_t)sample->stack.dyn_size, set_aside != NULL ? set_aside->asked : (size_t)sample->stack.size, SPLICE_NONE };
+	struct stack_bytes out = { .bytes = sample->stack.bytes, .size = (size_t)sample->stack.dyn_size,
+				   .asked = set_aside != NULL ? set_aside->asked : (size_t)sample->stack.size };
 	if (drain->tails == NULL || set_aside != NULL) // what was read is kept for as long as the record is in the ring
 		return out;
 	const struct tail *tail = tails_find(drain->tails, drain->ring_now, record->id.time_ns, record->id.tid);
 	if (tail == NULL)
 		return out;
 	buf_clear(&drain->joined);
+	out.splice = tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED;
+	if (tail->is_other) {
+		buf_add(&drain->joined, tail->bytes, tail->size);
+		out.other = go_threads_open(drain->joined.data, drain->joined.size);
+		return out;
+	}
 	buf_add(&drain->joined, out.bytes, out.size);
 	buf_add(&drain->joined, tail->bytes, tail->size);
-	return (struct stack_bytes){ (const uint8_t *)drain->joined.data, drain->joined.size, 0, tail->match == STACK_TAIL_EXACT ? SPLICE_EXACT : SPLICE_CHECKED };
+	out.bytes = (const uint8_t *)drain->joined.data;
+	out.size = drain->joined.size;
+	out.asked = 0;
+	return out;
 }
 
 // A copy may have ended before all was copied that was to be: at a page that is not in memory, or at the end of what is mapped. `top`: where the thread's stack
@@ -235,7 +246,7 @@ static void learn_top(struct drain *drain, const struct record *record, const st
 	uint64_t top = unwind_end_is_root(stack->end) ? stack->last_cfa : 0;
 	if (top != 0)
 		*stack_top_of(drain, record->id.tid) = top;
-	if (drain->tails == NULL || (top == 0 && stack->end != UNWIND_TRUNCATED))
+	if (drain->tails == NULL || stack->switches > 0 || (top == 0 && stack->end != UNWIND_TRUNCATED))
 		return;
 	// What was read is not enough: twice as much next time.
 	if (top == 0 && bytes->splice != SPLICE_NONE)
@@ -250,7 +261,7 @@ static struct unwind_input input_of(const struct drain *drain, const struct stac
 		.machine = sample->user.abi == PERF_SAMPLE_REGS_ABI_32 && drain->machine == EM_X86_64 ? EM_386 : drain->machine,
 		.regs = sample->user.words, .regs_mask = sample->user.mask, .stack = job->stack.bytes, .stack_size = job->stack.size,
 		.stack_asked = job->stack.asked, .stack_top = end_of_stack(drain, job),
-		.generation = job->maps->generation, .map = map_at, .map_context = lookup, .code = code_at, .code_context = lookup,
+		.other = job->stack.other, .generation = job->maps->generation, .map = map_at, .map_context = lookup, .code = code_at, .code_context = lookup,
 	};
 }
 
@@ -274,9 +285,14 @@ static bool put_walked(struct drain *drain, const struct stack_job *job, const s
 			drain->half_ns = drain->now_ns;
 		}
 		drain->cut += is_cut;
-		if (unwind_end_is_root(stack->end) && goes_on)
+		const bool is_other = stack->end == UNWIND_OTHER_STACK;
+		if (unwind_end_is_root(stack->end) && (goes_on || stack->switches > 0))
 			splice = job->stack.splice;
-		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) || is_cut;
+		if (is_other && drain->tails != NULL)
+			tails_note_go(drain->tails, job->record.id.pid, job->record.id.tid, stack->lacks_g, stack->lacks_system);
+		drain->others += is_other;
+		drain->ledger->others_by_c += is_other && (stack->lacks_g != 0 || stack->lacks_system);
+		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) || is_cut || is_other;
 	}
 	if (stack->end == UNWIND_ABSENT_PAGE)
 		want_stack_page(drain, &job->record, 0);

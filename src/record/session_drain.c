@@ -79,6 +79,8 @@ static void tails_end(struct session *session)
 	decide(&session->decisions, "stacks read on beyond the copy: %llu, the whole copy unchanged; %llu, its upper 4 KiB unchanged; %llu refused, %llu not read%s%s",
 	       (unsigned long long)figures.exact, (unsigned long long)figures.checked, (unsigned long long)figures.refused,
 	       (unsigned long long)(figures.failed + figures.no_room), figures.error != 0 ? ": " : "", figures.error != 0 ? strerror(figures.error) : "");
+	if (figures.others > 0)
+		decide(&session->decisions, "of these, %llu on another stack of their thread", (unsigned long long)figures.others);
 	session->drain.tails = NULL;
 	tails_free(session->tails);
 	session->tails = NULL;
@@ -245,12 +247,15 @@ static bool wait_for_pass(struct session *session, struct drain_poll *poll, int 
 static enum tails_step next_tails(struct session *session, bool seen)
 {
 	struct drain *drain = &session->drain;
-	uint64_t unwound = drain->unwound, beyond = drain->beyond;
+	uint64_t unwound = drain->unwound, beyond = drain->beyond, others = drain->others;
 	bool is_on = reads_on(session), is_enough = unwound >= TAILS_STACKS;
-	bool begins = !is_on && beyond >= TAILS_LEAST && (seen || (is_enough && 100 * beyond > TAILS_NEED_PERCENT * unwound));
+	// A program with a runtime that changes stacks does so all the time, there is no phase to be sure of.
+	bool is_sure = seen || others >= TAILS_LEAST || is_enough;
+	session->is_for_others = 2 * others > beyond;
+	bool begins = !is_on && beyond >= TAILS_LEAST && is_sure && (seen || 100 * beyond > TAILS_NEED_PERCENT * unwound);
 	if (!may_read_on(session) || (!is_enough && !begins))
 		return TAILS_AS_THEY_ARE;
-	drain->unwound = drain->beyond = 0;
+	drain->unwound = drain->beyond = drain->others = 0;
 	session->tails_calm = is_on && 100 * beyond < TAILS_REST_PERCENT * unwound ? session->tails_calm + unwound : 0;
 	if (!begins)
 		return session->tails_calm >= (are_cut(drain, OFTEN_CUT_IN) ? REST_STACKS_OFTEN : TAILS_STACKS) ? TAILS_REST : TAILS_AS_THEY_ARE;
@@ -259,8 +264,8 @@ static enum tails_step next_tails(struct session *session, bool seen)
 	if (refusal == NULL)
 		return TAILS_BEGIN;
 	session->no_tails = true;
-	decide(&session->decisions, "%.0f%% of the stacks are deeper than the copy and stay truncated: reading on while the program is stopped %s",
-	       100.0 * (double)beyond / (double)unwound, refusal);
+	decide(&session->decisions, "%.0f%% of the stacks %s: reading on while the program is stopped %s", 100.0 * (double)beyond / (double)unwound,
+	       2 * others > beyond ? "go on on another stack of their thread (Go) and end there" : "are deeper than the copy and stay truncated", refusal);
 	return TAILS_AS_THEY_ARE;
 }
 
@@ -290,7 +295,7 @@ static void resume_tails(struct session *session)
 	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: %.150s", seconds_now(session), err.text);
 }
 
-static void start_tails(struct session *session)
+static void start_tails(struct session *session, bool others)
 {
 	struct err err = { 0 };
 	size_t first_fd = session->set.fds.count;
@@ -315,7 +320,8 @@ static void start_tails(struct session *session)
 	}
 	session->drain.tails = session->tails;
 	event_set_wake_each(&session->set, true);
-	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy are read on while the program is stopped", seconds_now(session));
+	decide(&session->decisions, "from +%.1f s on stacks %s are read on while the program is stopped", seconds_now(session),
+	       others ? "that go on on another one of their thread (Go)" : "deeper than the copy");
 }
 
 static void stop_tails(struct session *session, double used_percent)
@@ -429,7 +435,7 @@ static void drain_loop(struct session *session)
 		else if (step == TAILS_BEGIN && session->tails != NULL)
 			resume_tails(session);
 		else if (step == TAILS_BEGIN)
-			start_tails(session);
+			start_tails(session, session->is_for_others);
 		reopened = reopened || step != TAILS_AS_THEY_ARE;
 		if (reopened) {
 			drain_poll_free(poll);

@@ -50,6 +50,7 @@ struct session {
 	uint64_t rate_since_ns, rate_from, walked_before; // a second ago or two: when, and drain.walked then; drain.walked at the last second's end
 	double cpu_percent;          // of one CPU, over the last second
 	uint64_t tails_calm;         // stacks on end of which few needed it
+	bool is_for_others;          // most of what needs it goes on on another stack
 	bool tails_rest;             // they are there, but nothing is read: few stacks need it now
 	unsigned tails_rests;        // how often they came to rest
 	bool no_tails;               // and will not be: refused, or too dear

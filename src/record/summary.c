@@ -214,7 +214,11 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 		say_loss(summary, &summary->events.data[i], out, text);
 	say_cut(summary, out, text);
 	if (bad_stacks(summary, summary->failed) >= 0.01) {
+		const double other = share_that_ends(summary, UNWIND_OTHER_STACK);
 		buf_printf(text, "CARE: stacks not unwound to their root %s", percent(bad_stacks(summary, summary->failed), a));
+		if (other >= 0.01) // a runtime's that changes stacks
+			buf_printf(text, ": %s go on on another stack of the thread (Go), which was not read%s", percent(other, a),
+			           summary->others_by_c < 0.5 ? "; frame pointers lead there: --call-graph fp" : "; C code was called there");
 		paragraph(out, text);
 	}
 	if (silent_share(event) >= 0.01 && !below_one_period(event)) {

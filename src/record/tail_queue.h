@@ -14,7 +14,8 @@ struct tail {
 	uint64_t time_ns; // of its sample, as `tid`
 	int32_t tid;
 	enum stack_tail match; // never NONE
-	size_t size;           // behind the kernel's copy
+	bool is_other;         // what go_threads_read made; else what is behind the kernel's copy
+	size_t size;
 	uint8_t bytes[];
 };
 

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "perf/record.h"
+#include "record/go_threads.h"
 #include "record/still.h"
 #include "unwind/unwind.h"
 
@@ -34,7 +35,7 @@ struct reader {
 	int waits_fd;                // the drain thread's: what of the event set wakes it; -1: nothing does
 	_Atomic bool hung_up;        // the task of waits_fd has ended
 	struct tail_queue queue;
-	_Atomic uint64_t reads, exact, checked, refused, failed, no_room, bytes;
+	_Atomic uint64_t reads, exact, checked, refused, failed, no_room, bytes, others;
 	_Atomic int error;
 };
 
@@ -49,6 +50,7 @@ struct tails {
 	// Stack tops by thread, as the drain thread learns them: a slot may be another thread's, which costs a useless read or misses one.
 	_Atomic uint64_t tops[TOPS];
 	struct still still;
+	struct go_threads go;
 };
 
 // ---------------------------------------------------------------- reading
@@ -60,6 +62,14 @@ static _Atomic uint64_t *top_of(struct tails *tails, int32_t tid)
 static void count(_Atomic uint64_t *figure, uint64_t n)
 {
 	atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
+}
+
+static void keep(struct reader *reader, const struct record *record, struct tail *tail, size_t size)
+{
+	tail->time_ns = record->id.time_ns;
+	tail->tid = record->id.tid;
+	if (tail_queue_commit(&reader->queue, tail, size))
+		(void)!write(reader->tails->config.wake_fd, &(uint64_t){ 1 }, 8);
 }
 
 static void read_stack(struct reader *reader, const struct record *record, uint64_t sp)
@@ -100,11 +110,51 @@ static void read_stack(struct reader *reader, const struct record *record, uint6
 	count(match == STACK_TAIL_EXACT ? &reader->exact : match == STACK_TAIL_CHECKED ? &reader->checked : &reader->refused, 1);
 	if (match == STACK_TAIL_NONE)
 		return;
-	tail->time_ns = record->id.time_ns;
-	tail->tid = record->id.tid;
 	tail->match = match;
-	if (tail_queue_commit(&reader->queue, tail, (size_t)got - (size_t)copied))
-		(void)!write(reader->tails->config.wake_fd, &(uint64_t){ 1 }, 8);
+	tail->is_other = false;
+	keep(reader, record, tail, (size_t)got - (size_t)copied);
+}
+
+static uint64_t user_register(const struct record_sample *sample, unsigned number)
+{
+	if ((sample->user.mask >> number & 1) == 0)
+		return 0;
+	return sample->user.words[__builtin_popcountll(sample->user.mask & ((UINT64_C(1) << number) - 1))];
+}
+
+// A thread of Go's: what lies on its other stacks. true: no more is to be read of the one that was copied.
+static bool read_other(struct reader *reader, const struct record *record, uint64_t sp)
+{
+	enum { RBX = 1, RBP = 6, R12 = 20, R14 = 22 }; // asm/perf_regs.h, x86-64
+	const struct record_sample *sample = &record->sample;
+	struct go_sample go = { .tid = record->id.tid, .sp = sp, .g = user_register(sample, R14), .copy = sample->stack.bytes, .copied = (size_t)sample->stack.dyn_size,
+				.kept = { user_register(sample, RBX), user_register(sample, RBP) } };
+	for (unsigned i = 0; i < 4; i++)
+		go.kept[2 + i] = user_register(sample, R12 + i);
+	struct tail *tail = tail_queue_reserve(&reader->queue, GO_READ_MOST);
+	if (tail == NULL) {
+		count(&reader->no_room, 1);
+		return true;
+	}
+	size_t size;
+	uint64_t top = 0;
+	enum go_found found = go_threads_read(&reader->tails->go, &go, tail->bytes, GO_READ_MOST, &size, &top);
+	if (found == GO_SAME && top != 0)
+		atomic_store_explicit(top_of(reader->tails, record->id.tid), top, memory_order_relaxed);
+	if (found == GO_NOTHING || found == GO_SAME)
+		return found == GO_NOTHING || top == 0;
+	count(&reader->reads, 1);
+	count(&reader->others, 1);
+	count(&reader->bytes, size);
+	size_t ring = (size_t)(reader - reader->tails->readers);
+	bool stood = found == GO_OTHER && still_stood(&reader->tails->still, ring, reader->ring.tail + record->size, record, reader->scanned);
+	count(stood ? &reader->exact : &reader->refused, 1);
+	if (stood) {
+		tail->match = STACK_TAIL_EXACT;
+		tail->is_other = true;
+		keep(reader, record, tail, size);
+	}
+	return true;
 }
 
 static void look_at(struct reader *reader, struct perf_event_header *header)
@@ -118,11 +168,14 @@ static void look_at(struct reader *reader, struct perf_event_header *header)
 	if (event == NULL || !record_decode(&tails->layouts[*event], header, header->size, &record, NULL))
 		return;
 	const struct record_sample *sample = &record.sample;
-	// A copy that is not full ends where the stack's mapping does.
-	if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0 || sample->stack.dyn_size < sample->stack.size || record.id.tid <= 0 ||
-	    sample->user.abi != PERF_SAMPLE_REGS_ABI_64 || (sample->user.mask >> tails->regs.sp & 1) == 0)
+	if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0 || record.id.tid <= 0 || sample->user.abi != PERF_SAMPLE_REGS_ABI_64 ||
+	    (sample->user.mask >> tails->regs.sp & 1) == 0)
 		return;
-	read_stack(reader, &record, sample->user.words[__builtin_popcountll(sample->user.mask & ((UINT64_C(1) << tails->regs.sp) - 1))]);
+	uint64_t sp = user_register(sample, tails->regs.sp);
+	if (tails->config.machine == EM_X86_64 && go_threads_has(&tails->go, record.id.pid) && read_other(reader, &record, sp))
+		return;
+	if (sample->stack.dyn_size >= sample->stack.size) // a copy that is not full ends where the stack's mapping does
+		read_stack(reader, &record, sp);
 }
 
 static void read_ahead(struct reader *reader)
@@ -356,6 +409,11 @@ void tails_top(struct tails *tails, int32_t tid, uint64_t top)
 	atomic_store_explicit(top_of(tails, tid), top, memory_order_relaxed);
 }
 
+void tails_note_go(struct tails *tails, int32_t pid, int32_t tid, uint64_t g, bool wants_system)
+{
+	go_threads_note(&tails->go, pid, tid, g, wants_system);
+}
+
 struct tails_figures tails_figures(const struct tails *tails)
 {
 	struct tails_figures out = { 0 };
@@ -367,6 +425,7 @@ struct tails_figures tails_figures(const struct tails *tails)
 		out.refused += atomic_load_explicit(&reader->refused, memory_order_relaxed);
 		out.failed += atomic_load_explicit(&reader->failed, memory_order_relaxed);
 		out.no_room += atomic_load_explicit(&reader->no_room, memory_order_relaxed);
+		out.others += atomic_load_explicit(&reader->others, memory_order_relaxed);
 		out.bytes += atomic_load_explicit(&reader->bytes, memory_order_relaxed);
 		int error = atomic_load_explicit(&reader->error, memory_order_relaxed);
 		out.error = out.error != 0 ? out.error : error;

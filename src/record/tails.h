@@ -52,7 +52,10 @@ void tails_done(struct tails *tails);
 // Drain thread: where a thread's stack begins; 0: what was thought is wrong.
 void tails_top(struct tails *tails, int32_t tid, uint64_t top);
 
-struct tails_figures { uint64_t reads, exact, checked, refused, failed, no_room, bytes; int error; }; // error: errno of the first failure
+// Drain thread: a stack of Go's goes on on another one; what it told (go_threads_note). From then on the process's other stacks are read, too.
+void tails_note_go(struct tails *tails, int32_t pid, int32_t tid, uint64_t g, bool wants_system);
+
+struct tails_figures { uint64_t reads, exact, checked, refused, failed, no_room, bytes, others; int error; }; // error: errno of the first failure
 struct tails_figures tails_figures(const struct tails *tails); // while the readers run, each figure by itself
 
 #endif
