@@ -1,5 +1,5 @@
 #!/bin/bash
-# make bench-check: instructions that fixed work takes (callgrind counts them alike each time), beside bench/baseline. Status 1 when one takes
+# make bench-check: instructions that fixed work takes (callgrind counts them alike each time, to some thousandths: hashes have keys of their own), beside bench/baseline. Status 1 when one takes
 # more than 10 % more. make bench-baseline (check.sh --write) writes the baseline anew: say in the commit why it changed.
 set -eu
 cd "$(dirname "$0")/.."

@@ -85,7 +85,7 @@ static bool is_sound(const struct image *entry, const struct image *source)
 	// Bytes are lost when a host goes down before they reached its disk; since it started, what was renamed into place is whole.
 	read_boot_id(boot_id);
 	return (boot_id[0] != '\0' && memcmp(boot_id, stamp.boot_id, BOOT_ID_BYTES) == 0) ||
-		hash_bytes(entry->data + sizeof(Elf64_Ehdr), stamp.size) == stamp.checksum;
+		hash_bytes_fixed(entry->data + sizeof(Elf64_Ehdr), stamp.size) == stamp.checksum;
 }
 
 static struct image *read_entry(int directory, const char *name, const struct image *source)
@@ -189,7 +189,7 @@ static bool compose(struct writing *w, const struct image *source)
 	buf_align(&w->out, 8);
 	struct stamp stamp = { .version = 1, .source_size = source->size, .size = w->out.size - sizeof(header) };
 	read_boot_id(stamp.boot_id);
-	stamp.checksum = hash_bytes(w->out.data + sizeof(header), stamp.size);
+	stamp.checksum = hash_bytes_fixed(w->out.data + sizeof(header), stamp.size);
 	add_section(w, STAMP_SECTION, SHT_PROGBITS, &stamp, sizeof(stamp));
 	size_t names_at = w->names.size; // the name of the names' own section goes in first
 	buf_add(&w->names, ".shstrtab", 10);

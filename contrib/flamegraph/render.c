@@ -106,7 +106,7 @@ static void class_of(const struct picture *p, const struct flame_box *box, enum 
 	else if (p->options->is_comparison)
 		buf_printf(p->out, "c %s%d", change == 0 ? "c" : change > 0 ? "p" : "n", abs(change));
 	else
-		buf_printf(p->out, "%c %c%u", "uikj"[kind], "uikj"[kind], (unsigned)(hash_bytes(name, length) % HUES));
+		buf_printf(p->out, "%c %c%u", "uikj"[kind], "uikj"[kind], (unsigned)(hash_bytes_fixed(name, length) % HUES));
 }
 
 static void box_element(const struct picture *p, const struct flame_box *box, struct buf *merged_name)

@@ -2,14 +2,35 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+#include <time.h>
 
 #include "base/mem.h"
 
-// Both halves of a product: each bit of either factor reaches all of it.
-static uint64_t fold(uint64_t a, uint64_t b)
+uint64_t hash_keys[HASH_KEYS];
+
+// AT_RANDOM: 16 bytes that the kernel gave this process, for one whose getrandom() is refused or not ready yet.
+static void draw(uint64_t *words, size_t count)
 {
-	unsigned __int128 product = (unsigned __int128)a * b;
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
+	if (getrandom(words, count * sizeof(*words), GRND_NONBLOCK) == (ssize_t)(count * sizeof(*words)))
+		return;
+	const uint8_t *given = (const uint8_t *)getauxval(AT_RANDOM);
+	struct timespec now = { 0 };
+	uint64_t state[2] = { 0 };
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (given != NULL)
+		memcpy(state, given, sizeof(state));
+	for (size_t i = 0; i < count; i++) // the constants of PCG's multiplier and of the golden ratio
+		words[i] = state[i % 2] = hash_fold(state[i % 2] ^ 0x9e3779b97f4a7c15u, (state[1 - i % 2] ^ (uint64_t)now.tv_nsec) | 0x5851f42d00000001u) + i;
+}
+
+// Before main(): before there are threads, or any table.
+__attribute__((constructor)) static void draw_keys(void)
+{
+	draw(hash_keys, HASH_KEYS);
+	for (size_t i = 0; i < HASH_KEYS; i++)
+		hash_keys[i] |= 1; // a factor that is even, or 0, would lose what it is multiplied with
 }
 
 static uint64_t word_at(const uint8_t *bytes)
@@ -21,21 +42,36 @@ static uint64_t word_at(const uint8_t *bytes)
 
 // Pairs of words are multiplied, each pair under keys of its place, and the products added: they do not wait for one another, so that a
 // call chain of 25 frames takes about as many cycles.
-uint64_t hash_bytes(const void *bytes, size_t size)
+static uint64_t hash_words(const uint8_t *p, size_t size, uint64_t key, uint64_t other)
 {
 	static const uint64_t step = 0x9e3779b97f4a7c15u, other_step = 0xd1342543de82ef95u;
-	const uint8_t *p = bytes;
-	uint64_t sums[2] = { size * step, 0 }, key = 0xbf58476d1ce4e5b9u, other = 0x94d049bb133111ebu;
+	uint64_t sums[2] = { size * step, 0 };
 	for (; size >= 32; p += 32, size -= 32, key += step, other += other_step) {
-		sums[0] += fold(word_at(p) ^ key, word_at(p + 8) ^ other);
-		sums[1] += fold(word_at(p + 16) ^ other, word_at(p + 24) ^ key);
+		sums[0] += hash_fold(word_at(p) ^ key, word_at(p + 8) ^ other);
+		sums[1] += hash_fold(word_at(p + 16) ^ other, word_at(p + 24) ^ key);
 	}
 	for (; size >= 8; p += 8, size -= 8, key += step)
-		sums[0] += fold(word_at(p) ^ key, other);
+		sums[0] += hash_fold(word_at(p) ^ key, other);
 	uint64_t rest = 0;
 	if (size > 0)
 		memcpy(&rest, p, size);
-	return hash_u64(sums[0] ^ fold(sums[1] ^ key, rest ^ other));
+	return sums[0] ^ hash_fold(sums[1] ^ key, rest ^ other);
+}
+
+uint64_t hash_bytes(const void *bytes, size_t size)
+{
+	return hash_end(hash_words(bytes, size, hash_keys[4], hash_keys[5]));
+}
+
+// The finalizer has full avalanche (the "splitmix64" constants of Steele, Lea & Flood 2014).
+uint64_t hash_bytes_fixed(const void *bytes, size_t size)
+{
+	uint64_t x = hash_words(bytes, size, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu);
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9u;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
 }
 
 static size_t find(const struct hash_map *map, uint64_t key)

@@ -172,7 +172,7 @@ struct plain_sample seen_sample_of(const struct record *record, size_t event)
 	return sample;
 }
 
-// Hashes can be made to collide: what counts is the bytes.
+// What counts is the bytes.
 static inline bool is_same(const struct seen_chain *chain, const struct plain_sample *sample)
 {
 	return chain->ip == sample->ip && chain->event == sample->event && chain->misc == sample->misc && chain->size == sample->size &&
@@ -189,23 +189,16 @@ static struct seen_chain *add(struct seen_table *table, const struct plain_sampl
 	return chain;
 }
 
-static inline uint64_t mixed(uint64_t a, uint64_t b)
-{
-	unsigned __int128 product = (unsigned __int128)a * b;
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 // A few words tell nearly all chains apart: where the leaf is and was called from, how long it is, and what stands in its middle, near its root and at its end.
 static inline uint64_t quick_hash(const struct plain_sample *s)
 {
 	enum { FEW = 64 };
 	uint64_t more = ((uint64_t)s->event << 16 | s->misc) << 32 | s->size;
 	if (s->size < FEW)
-		return hash_bytes(s->bytes, s->size) ^ mixed(s->ip ^ 0xbf58476d1ce4e5b9u, more ^ 0x94d049bb133111ebu);
+		return hash_end(hash_bytes(s->bytes, s->size) ^ hash_two(s->ip, more, 0));
 	size_t middle = (s->size / 2) & ~(size_t)7, late = (s->size - s->size / 4) & ~(size_t)7;
-	return mixed(s->ip ^ 0xbf58476d1ce4e5b9u, plain_word(s->bytes, 24) ^ 0x94d049bb133111ebu) ^
-	       mixed(plain_word(s->bytes, 32) ^ 0x9e3779b97f4a7c15u, plain_word(s->bytes, middle) ^ 0xd1342543de82ef95u) ^
-	       mixed(plain_word(s->bytes, late) ^ 0xa0761d6478bd642fu, plain_word(s->bytes, s->size - 8) ^ more);
+	return hash_end(hash_two(s->ip, plain_word(s->bytes, 24), 0) ^ hash_two(plain_word(s->bytes, 32), plain_word(s->bytes, middle), 1) ^
+	                hash_two(plain_word(s->bytes, late), plain_word(s->bytes, s->size - 8) ^ more, 2));
 }
 
 // The slot of the chain, or the free one where it belongs; NULL: so many others have its hash that it is to be looked for by another.
@@ -223,11 +216,11 @@ static struct seen_slot *slot_of(struct seen_slots *slots, const struct plain_sa
 	return &slots->data[at];
 }
 
-// Chains of a recursion may differ in few words. Hashes may also be made to collide: then a chain is not met again, which costs time alone.
+// Chains of a recursion may differ in few words.
 static struct seen_slot *slot_by_all(struct seen_slots *slots, const struct plain_sample *sample, uint64_t *hash)
 {
 	enum { SAME_HASH_MOST = 16 };
-	*hash = mixed(hash_bytes(sample->bytes, sample->size), *hash | 1);
+	*hash = hash_end(hash_two(hash_bytes(sample->bytes, sample->size), *hash, 0));
 	struct seen_slot *slot = slot_of(slots, sample, *hash, SAME_HASH_MOST);
 	return slot != NULL ? slot : &slots->data[*hash & (slots->capacity - 1)];
 }
