@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/unfinished.h"
 
 static void out_of_memory(void) __attribute__((noreturn));
 static void out_of_memory(void)
@@ -17,6 +18,7 @@ static void out_of_memory(void)
 	static const char text[] = "perfsample: out of memory\n";
 	ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
 	(void)ignored;
+	unfinished_remove();
 	_exit(STATUS_FINISH);
 }
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/special.h"
+#include "base/unfinished.h"
 
 bool terminal_is_output(void)
 {
@@ -132,35 +134,46 @@ static bool write_all(int fd, const char *bytes, size_t size)
 	return true;
 }
 
-// A device or a pipe is written to as it is: there is nothing to rename over.
-static bool open_in_place(struct output_stream *output, struct err *err)
-{
-	output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	return output->fd >= 0 || err_errno(err, STATUS_FINISH, "opening %s", output->path);
-}
-
 static bool open_beside(struct output_stream *output, struct err *err)
 {
 	output->temporary = mem_printf("%s.%ld.tmp", output->path, (long)getpid());
 	output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (output->fd >= 0)
+	if (output->fd >= 0) {
+		unfinished_add(AT_FDCWD, output->temporary);
 		return true;
+	}
 	err_errno(err, STATUS_FINISH, "creating %s", output->temporary);
 	free(output->temporary);
 	output->temporary = NULL;
 	return false;
 }
 
-bool output_stream_begin(struct output_stream *output, const char *path, struct err *err)
+// What is no regular file is written to as it is: there is nothing to rename over.
+static enum special open_in_place(struct output_stream *output, struct err *err)
+{
+	const char *slash = strrchr(output->path, '/'), *name = slash != NULL ? slash + 1 : output->path;
+	char *folder = slash == NULL ? mem_string(".") : slash == output->path ? mem_string("/") : mem_string_n(output->path, (size_t)(slash - output->path));
+	int folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	free(folder);
+	if (folder_fd < 0) {
+		err_errno(err, STATUS_FINISH, "creating %s", output->path);
+		return SPECIAL_FAILED;
+	}
+	enum special special = special_open(folder_fd, *name != '\0' ? name : ".", output->path, &output->fd, err);
+	close(folder_fd);
+	return special;
+}
+
+bool output_stream_begin(struct output_stream *output, const char *path, enum output_name kind, struct err *err)
 {
 	struct stat there;
 	*output = (struct output_stream){ .path = path, .fd = -1 };
 	if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
 		return true;
-	bool is_there = stat(path, &there) == 0;
-	if (is_there && S_ISDIR(there.st_mode))
+	if (kind == OUTPUT_DEFAULT && lstat(path, &there) == 0 && S_ISDIR(there.st_mode))
 		return err_set(err, STATUS_FINISH, "%s is a directory", path);
-	return is_there && !S_ISREG(there.st_mode) ? open_in_place(output, err) : open_beside(output, err);
+	enum special special = kind == OUTPUT_NAMED ? open_in_place(output, err) : SPECIAL_NONE;
+	return special == SPECIAL_OPEN || (special == SPECIAL_NONE && open_beside(output, err));
 }
 
 static bool failed(const struct output_stream *output, struct err *err)
@@ -183,13 +196,14 @@ bool output_stream_end(struct output_stream *output, bool is_whole, struct err *
 		is_whole = err_errno(err, STATUS_FINISH, "renaming %s to %s", output->temporary, output->path);
 	if (output->temporary != NULL && !is_whole)
 		unlink(output->temporary);
+	unfinished_done(output->temporary);
 	free(output->temporary);
 	*output = (struct output_stream){ .fd = -1 };
 	return is_whole;
 }
 
-bool output_file(const char *path, const void *bytes, size_t size, struct err *err)
+bool output_file(const char *path, enum output_name kind, const void *bytes, size_t size, struct err *err)
 {
 	struct output_stream output;
-	return output_stream_begin(&output, path, err) && output_stream_end(&output, output_stream_add(&output, bytes, size, err), err);
+	return output_stream_begin(&output, path, kind, err) && output_stream_end(&output, output_stream_add(&output, bytes, size, err), err);
 }

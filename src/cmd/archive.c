@@ -197,13 +197,13 @@ static bool pack(struct choices *c, struct profile *profile, struct err *err)
 	char *path = c->output != NULL ? mem_string(c->output) : mem_printf("%s.tar.gz", strcmp(load->input, "-") == 0 ? "perf.data" : load->input);
 	struct symbolizer_options where = { .symfs = load->symfs, .more_debug_dirs = load->debug_dirs, .use_host_files = true };
 	struct packing p = { .where = &where, .symbolizer = symbolizer_new(&where) };
-	bool good = outfile_open(&out, path, STDOUT_FILENO, err) && tar_writer_open(&p.tar, out.fd, !ends_in(path, ".tar"), err) &&
+	bool good = outfile_open(&out, path, c->output != NULL ? OUTFILE_NAMED : OUTFILE_DEFAULT, STDOUT_FILENO, err) && tar_writer_open(&p.tar, out.fd, !ends_in(path, ".tar"), err) &&
 		add_all(&p, profile, err);
 	if (good) {
 		good = tar_writer_close(p.tar, err);
 		p.tar = NULL;
 	}
-	good = good && outfile_publish(&out, err);
+	good = good && outfile_publish(&out, err) && outfile_check(&out, err);
 	tar_writer_abort(p.tar);
 	if (good)
 		log_info("wrote %s: %llu binar%s, %llu debug file%s, %s%s. There: perfsample archive --unpack, or tar xf %s -C ~/.debug", out.path,

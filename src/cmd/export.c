@@ -61,10 +61,10 @@ static bool put(const struct choices *c, const struct buf *bytes, struct err *er
 	bool is_stream = strcmp(c->output, "-") == 0;
 	struct buf packed = { 0 };
 	if (!c->exporter->is_gzipped && !ends_in(c->output, ".gz"))
-		return output_file(c->output, bytes->data, bytes->size, err);
+		return output_file(c->output, OUTPUT_NAMED, bytes->data, bytes->size, err);
 	if (is_stream && terminal_is_output())
 		return err_set(err, STATUS_USAGE, "%s is not for a terminal: name a file with -o, or a pipe", c->exporter->name);
-	bool is_done = gzip_pack(&packed, bytes->data, bytes->size, err) && output_file(c->output, packed.data, packed.size, err);
+	bool is_done = gzip_pack(&packed, bytes->data, bytes->size, err) && output_file(c->output, OUTPUT_NAMED, packed.data, packed.size, err);
 	buf_release(&packed);
 	return is_done;
 }

@@ -21,6 +21,7 @@ struct choices {
 	struct selection selection;
 	struct flamegraph_options graph;
 	const char *event, *output;
+	bool is_named; // the output, by the user
 	struct flame_sides sides;  // of a comparison
 	bool draws_base, by_total;
 };
@@ -30,7 +31,7 @@ static bool take(void *choices, const struct option_value *value, struct err *er
 	struct choices *c = choices;
 	uint64_t width;
 	switch (value->id) {
-	case ID_OUTPUT: c->output = value->value; return true;
+	case ID_OUTPUT: c->output = value->value, c->is_named = true; return true;
 	case ID_INVERTED: c->graph.inverted = true; return true;
 	case ID_REVERSE: c->graph.reverse = true; return true;
 	case ID_TITLE: c->graph.title = value->value; return true;
@@ -251,7 +252,7 @@ static bool draw(struct choices *c, const struct profile *profile, uint32_t even
 		struct export_input input = { .profile = profile, .filter = &c->selection.filter, .inlines = c->selection.load.inlines, .event = event,
 			.by_period = e->is_weighted, .both_counts = e->is_weighted };
 		texts(c, profile, &report, e, changes, &title, &subtitle);
-		is_done = render(c, &input, &report, e, changes, &out, err) && output_file(c->output, out.data, out.size, err);
+		is_done = render(c, &input, &report, e, changes, &out, err) && output_file(c->output, c->is_named ? OUTPUT_NAMED : OUTPUT_DEFAULT, out.data, out.size, err);
 	}
 	report_release(&report);
 	buf_release(&title);

@@ -45,7 +45,7 @@ static bool write_folded(const struct choices *c, struct err *err)
 	struct output_stream output;
 	struct export_input input = c->input;
 	struct buf out = { 0 };
-	if (!output_stream_begin(&output, c->output, err))
+	if (!output_stream_begin(&output, c->output, OUTPUT_NAMED, err))
 		return false;
 	input.drain = drain;
 	input.drain_context = &output;

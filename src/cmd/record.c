@@ -154,7 +154,7 @@ static int say(const struct record_options *options, struct summary *summary, in
 	if (options->summary_path != NULL) {
 		buf_clear(&text);
 		summary_json(summary, &text);
-		if (!output_file(options->summary_path, text.data, text.size, &err)) {
+		if (!output_file(options->summary_path, OUTPUT_NAMED, text.data, text.size, &err)) {
 			log_error("record: %s", err.text);
 			status = err.status;
 		}
@@ -257,6 +257,7 @@ static int finish(const struct record_options *options, struct session *session,
 	}
 	facts = session_facts(session);
 	summary.bytes = facts.bytes;
+	summary.is_gone = facts.is_gone;
 	status = say(options, &summary, status);
 	names_release(&names);
 	symbolizer_free(symbolizer);

@@ -326,7 +326,7 @@ static bool take(struct record_options *options, const struct option_value *valu
 	case OPT_G: return take_call_graph(options, &(struct option_value){ .value = "dwarf,auto", .spelled = "-g" }, err);
 	case OPT_CALL_GRAPH: return take_call_graph(options, value, err);
 	case OPT_UNWIND: return take_unwind(session, value, err);
-	case OPT_OUTPUT: session->output = value->value; return true;
+	case OPT_OUTPUT: session->output = value->value, session->is_default_output = false; return true;
 	case OPT_SUMMARY: options->summary_path = value->value; return true;
 	case OPT_MMAP: return take_mmap(session, value, err);
 	case OPT_REPEAT:
@@ -422,7 +422,7 @@ static bool check_whole(struct record_options *options, struct err *err)
 bool record_options_parse(struct record_options *options, int argc, char **argv, char *const *recorded, struct err *err)
 {
 	*options = (struct record_options){
-		.session = { .period = 1295295, .frequency = 772, .is_default_rate = true, .mode = CHAIN_LIVE, .output = "perf.data", .stream_fd = -1,
+		.session = { .period = 1295295, .frequency = 772, .is_default_rate = true, .mode = CHAIN_LIVE, .output = "perf.data", .is_default_output = true, .stream_fd = -1,
 		             .limits = { .min_free_bytes = UINT64_C(512) << 20, .min_free_share = 0.05 }, .max_cpu_percent = 25, .want_names = true, .argv = recorded,
 		             .target = { .kind = TARGET_COMMAND, .inherit = true } },
 		.max_loss = 0.01, .symbol_time_s = 10,

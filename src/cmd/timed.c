@@ -58,7 +58,7 @@ static int run(int argc, char **argv)
 	int status = run_command(argv + parser.next + 1, &wall_s, &cpu_s);
 	char text[120];
 	int length = snprintf(text, sizeof(text), "%.9f %.9f\n", wall_s, cpu_s);
-	if (!output_file(argv[parser.next], text, (size_t)length, &err)) {
+	if (!output_file(argv[parser.next], OUTPUT_NAMED, text, (size_t)length, &err)) {
 		log_error("%s", err.text);
 		return (int)err.status;
 	}

@@ -2,32 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h> // renameat
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/special.h"
+#include "base/unfinished.h"
 
 enum { OLD_FILES = 10, TEMPORARY_TRIES = 100 };
-
-// The user behind sudo, who is to own what root writes for him; false: nobody.
-static bool sudo_user(uid_t *uid, gid_t *gid)
-{
-	const char *user = getenv("SUDO_UID"), *group = getenv("SUDO_GID");
-	if (geteuid() != 0 || user == NULL || group == NULL || *user == '\0' || *group == '\0')
-		return false;
-	char *end = NULL, *group_end = NULL;
-	unsigned long u = strtoul(user, &end, 10), g = strtoul(group, &group_end, 10);
-	if (*end != '\0' || *group_end != '\0' || u >= UINT_MAX || g >= UINT_MAX)
-		return false;
-	*uid = (uid_t)u;
-	*gid = (gid_t)g;
-	return true;
-}
 
 static bool split_path(struct outfile *out, const char *path, struct err *err)
 {
@@ -59,6 +44,7 @@ static bool create_temporary(struct outfile *out, struct err *err)
 		out->fd = openat(out->folder_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (out->fd >= 0) {
 			out->temporary = name;
+			unfinished_add(out->folder_fd, name);
 			uid_t uid;
 			gid_t gid;
 			if (sudo_user(&uid, &gid) && fchown(out->fd, uid, gid) != 0)
@@ -72,22 +58,7 @@ static bool create_temporary(struct outfile *out, struct err *err)
 	return err_errno(err, STATUS_FINISH, "creating a file beside %s", out->path);
 }
 
-enum { PIPE_TRIES = 50, PIPE_PAUSE_MS = 100 };
-
-// Opening a named pipe waits for its reader, for ever and behind blocked signals: here for five seconds.
-static int open_special(const struct outfile *out)
-{
-	for (int i = 0;; i++) {
-		int fd = openat(out->folder_fd, out->name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		if (fd >= 0)
-			(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-		if (fd >= 0 || errno != ENXIO || i == PIPE_TRIES)
-			return fd;
-		nanosleep(&(struct timespec){ .tv_nsec = PIPE_PAUSE_MS * 1000000L }, NULL);
-	}
-}
-
-bool outfile_open(struct outfile *out, const char *path, int stream_fd, struct err *err)
+bool outfile_open(struct outfile *out, const char *path, enum outfile_name kind, int stream_fd, struct err *err)
 {
 	*out = (struct outfile){ .fd = -1, .folder_fd = -1 };
 	if (strcmp(path, "-") == 0) {
@@ -96,19 +67,14 @@ bool outfile_open(struct outfile *out, const char *path, int stream_fd, struct e
 		out->path = mem_string("-");
 		return out->fd >= 0 || err_errno(err, STATUS_FINISH, "writing to a stream");
 	}
-	struct stat st;
 	if (!split_path(out, path, err))
 		return false;
-	if (fstatat(out->folder_fd, out->name, &st, 0) == 0 && !S_ISREG(st.st_mode)) {
-		if (S_ISDIR(st.st_mode))
-			return err_set(err, STATUS_FINISH, "writing %s: it is a folder", out->path);
-		out->is_stream = true;
-		out->fd = open_special(out);
-		if (out->fd < 0 && errno == ENXIO && S_ISFIFO(st.st_mode))
-			return err_set(err, STATUS_FINISH, "writing %s: nothing reads this pipe: start its reader first", out->path);
-		return out->fd >= 0 || err_errno(err, STATUS_FINISH, "writing %s", out->path);
-	}
-	return create_temporary(out, err);
+	struct stat st;
+	if (kind == OUTFILE_DEFAULT && fstatat(out->folder_fd, out->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+		return err_set(err, STATUS_FINISH, "writing %s: it is a folder", out->path);
+	enum special special = kind == OUTFILE_NAMED ? special_open(out->folder_fd, out->name, out->path, &out->fd, err) : SPECIAL_NONE;
+	out->is_stream = special == SPECIAL_OPEN;
+	return special == SPECIAL_OPEN || (special == SPECIAL_NONE && create_temporary(out, err));
 }
 
 static char *old_name(const struct outfile *out, int number)
@@ -153,15 +119,37 @@ bool outfile_publish(struct outfile *out, struct err *err)
 		return false;
 	if (renameat(out->folder_fd, out->temporary, out->folder_fd, out->name) != 0)
 		return err_errno(err, STATUS_FINISH, "renaming %s to %s", out->temporary, out->path);
+	unfinished_done(out->temporary);
 	free(out->temporary);
 	out->temporary = NULL;
 	return true;
 }
 
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool outfile_check(const struct outfile *out, struct err *err)
+{
+	struct stat ours, there;
+	if (out->is_stream || fstat(out->fd, &ours) != 0)
+		return true;
+	bool is_there = fstatat(out->folder_fd, out->name, &there, AT_SYMLINK_NOFOLLOW) == 0;
+	if (is_there && is_same(&there, &ours) && lstat(out->path, &there) == 0 && is_same(&there, &ours))
+		return true;
+	if (ours.st_nlink == 0)
+		return err_set(err, STATUS_FINISH, "writing %s: it was %s meanwhile, and what was written is gone", out->path,
+		               is_there ? "replaced by another file" : "removed");
+	return err_set(err, STATUS_FINISH, "writing %s: it was moved or renamed meanwhile; what was written is in the file that is elsewhere now", out->path);
+}
+
 void outfile_close(struct outfile *out)
 {
-	if (out->temporary != NULL)
+	if (out->temporary != NULL) {
 		unlinkat(out->folder_fd, out->temporary, 0);
+		unfinished_done(out->temporary);
+	}
 	if (out->fd >= 0)
 		close(out->fd);
 	if (out->folder_fd >= 0)

@@ -18,10 +18,16 @@ struct outfile {
 	bool is_stream;  // standard output, or `path` is a FIFO, a socket or a device: written in place, front to back
 };
 
+enum outfile_name {
+	OUTFILE_NAMED,   // somebody named it: a device, a pipe or a descriptor is written in place (base/special.h)
+	OUTFILE_DEFAULT, // nobody did: always a new file, whatever link, pipe or device has the name
+};
 // O_EXCL | O_NOFOLLOW, 0600; under sudo it belongs to the user who called. `path` "-": `stream_fd`, which stays the caller's.
-bool outfile_open(struct outfile *out, const char *path, int stream_fd, struct err *err);
+bool outfile_open(struct outfile *out, const char *path, enum outfile_name kind, int stream_fd, struct err *err);
 // Takes the final name; what has it becomes NAME.old, .old becomes .old.1 … .old.9, whose content alone is given up.
 bool outfile_publish(struct outfile *out, struct err *err);
+// Whether the path still leads to what was written; STATUS_FINISH: somebody removed, replaced or moved the file or its folder.
+bool outfile_check(const struct outfile *out, struct err *err);
 // Closes; an unpublished file is removed.
 void outfile_close(struct outfile *out);
 

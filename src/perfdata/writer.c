@@ -40,19 +40,29 @@ struct writer {
 	uint64_t data_offset, data_bytes; // file: where data starts, and how much of it is in the file, whole records alone
 	uint64_t attrs_offset;
 	uint64_t stream_bytes;
-	bool has_begun, has_failed;
+	bool has_begun, has_failed, is_gone;
 };
 
-bool writer_open(struct writer **out, const char *path, int stream_fd, struct err *err)
+static bool open_as(struct writer **out, const char *path, enum outfile_name kind, int stream_fd, struct err *err)
 {
 	struct writer *writer = NEW(struct writer);
-	if (!outfile_open(&writer->out, path, stream_fd, err)) {
+	if (!outfile_open(&writer->out, path, kind, stream_fd, err)) {
 		writer_free(writer);
 		*out = NULL;
 		return false;
 	}
 	*out = writer;
 	return true;
+}
+
+bool writer_open(struct writer **out, const char *path, int stream_fd, struct err *err)
+{
+	return open_as(out, path, OUTFILE_NAMED, stream_fd, err);
+}
+
+bool writer_open_default(struct writer **out, const char *path, struct err *err)
+{
+	return open_as(out, path, OUTFILE_DEFAULT, -1, err);
 }
 
 void writer_free(struct writer *writer)
@@ -386,6 +396,11 @@ uint64_t writer_bytes(const struct writer *writer)
 	return written + writer->pending.size;
 }
 
+bool writer_is_gone(const struct writer *writer)
+{
+	return writer->is_gone;
+}
+
 const char *writer_path(const struct writer *writer)
 {
 	return writer->out.path;
@@ -486,5 +501,7 @@ bool writer_finish(struct writer *writer, const struct writer_info *info, const 
 		if (names == NULL || !cut_behind_data(writer) || !write_features(writer, info, NULL, 0, &words, &ignored))
 			(void)(cut_behind_data(writer) && write_attrs(writer, NULL, &ignored) && write_header(writer, NULL, &ignored));
 	}
-	return writer_publish(writer, good ? err : &ignored) && good;
+	good = writer_publish(writer, good ? err : &ignored) && good;
+	writer->is_gone = !outfile_check(&writer->out, good ? err : &ignored);
+	return good && !writer->is_gone;
 }

@@ -39,6 +39,8 @@ struct writer_build_id { struct build_id build_id; const char *path; uint16_t mi
 struct writer;
 // `path` "-" streams to `stream_fd` in pipe layout.
 bool writer_open(struct writer **out, const char *path, int stream_fd, struct err *err);
+// For a name that nobody gave: always a new file (perfdata/outfile.h).
+bool writer_open_default(struct writer **out, const char *path, struct err *err);
 // Must come before records. In pipe layout also writes the features known now. Event ids may still be added by writer_add_ids in
 // file layout (attrs are written at finish too).
 bool writer_begin(struct writer *writer, const struct writer_event *events, size_t count, const struct writer_info *info, struct err *err);
@@ -54,6 +56,7 @@ uint64_t writer_marked_ns(const struct writer *writer);         // the time of t
 bool writer_publish(struct writer *writer, struct err *err);    // takes the final name; nothing to do for streams, or twice
 uint64_t writer_bytes(const struct writer *writer);             // written so far
 const char *writer_path(const struct writer *writer);           // full final path
+bool writer_is_gone(const struct writer *writer);               // after writer_finish: that path does not lead to what was written
 // Standard features, build IDs, and `names` as feature 255 (file layout only; NULL: none). Publishes if not yet done.
 bool writer_finish(struct writer *writer, const struct writer_info *info, const struct writer_build_id *build_ids, size_t build_id_count,
                    const struct names *names, struct err *err);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/unfinished.h"
 #include "elf/vdso.h"
 #include "proc/procfs.h"
 #include "record/family.h"
@@ -217,6 +218,7 @@ static void describe_before(struct session *session)
 static void abort_now(struct session *session, int signal)
 {
 	// The second signal. What was flushed a second ago stays readable; the command and its cgroup go.
+	unfinished_remove();
 	if (session->target.has_child)
 		child_kill(&session->target.child, SIGKILL);
 	target_release(&session->target);
@@ -531,7 +533,7 @@ struct session_facts session_facts(const struct session *session)
 		.stack_bytes = session->options.stack_bytes, .ring_bytes = session->options.ring_bytes, .start_ns = session->start_ns,
 		.end_ns = session->end_ns, .start_wall_ns = session->start_wall_ns, .has_command = session->target.has_child,
 		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
-		.path = writer_path(session->writer), .bytes = writer_bytes(session->writer),
+		.path = writer_path(session->writer), .is_gone = writer_is_gone(session->writer), .bytes = writer_bytes(session->writer),
 		.threads = facts_threads(session), .processes = (uint32_t)session->drain.pids.count,
 		.target_cpu_ns = target_cpu_ns(session), .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
 	};

@@ -40,6 +40,7 @@ struct session_config {
 	uint32_t stack_bytes;       // 0: auto
 	size_t ring_bytes;          // -m, a power of two; 0: by the formula
 	const char *output;         // path or "-"
+	bool is_default_output;     // nobody named it
 	int stream_fd;              // for "-"
 	uint64_t duration_ns;       // 0: none
 	uint64_t delay_ns;          // -D
@@ -77,6 +78,7 @@ struct session_facts { // read when session_run has returned
 	bool is_short;               // the output failed: the file lacks samples that the books have
 	bool broken_pipe;            // the output's reader went away
 	const char *path;            // of the file
+	bool is_gone;                // it leads elsewhere, when all is written
 	uint64_t bytes;              // written
 	uint32_t threads, processes; // that were sampled
 	uint64_t target_cpu_ns;      // CPU time of the first event, idle and others apart; 0 when it is no clock

@@ -209,7 +209,9 @@ bool session_open_file(struct session *session, struct err *err)
 	const struct event_set *set = &session->set;
 	size_t count = set->events.count, all = count + set->has_sideband;
 	file_attrs(session);
-	if (!writer_open(&session->writer, session->config->output, session->config->stream_fd, err))
+	const struct session_config *config = session->config;
+	if (!(config->is_default_output ? writer_open_default(&session->writer, config->output, err) :
+	                                  writer_open(&session->writer, config->output, config->stream_fd, err)))
 		return false;
 	struct writer_event *events = mem_zero(all, sizeof(*events));
 	uint64_t *ids = mem_zero(set->fds.count + 1, sizeof(*ids)), *next = ids;

@@ -289,6 +289,8 @@ static void say_notes(const struct summary *summary, struct buf *out, struct buf
 static void say_file(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	char a[SIZE_TEXT_BYTES];
+	if (summary->is_gone)
+		return; // which the error says
 	if (summary->path == NULL)
 		buf_printf(text, "streamed %s", size_text(summary->bytes, a));
 	else

@@ -57,7 +57,7 @@ struct summary {
 	VEC(const char *) decisions; // all of them
 	const char *host, *kernel, *end, *path; // path NULL: a stream
 	uint64_t start_wall_ns, bytes;
-	bool names_inside;
+	bool names_inside, is_gone; // is_gone: the path does not lead to the file any more
 	int command_status, own_status; // command_status -1: no command, or it still runs
 };
 

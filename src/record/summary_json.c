@@ -131,8 +131,8 @@ void summary_json(const struct summary *summary, struct buf *out)
 		json_object_set_new(doc, "cost", cost_json(summary));
 	json_object_set_new(doc, "decisions", texts(summary->decisions.data, summary->decisions.count));
 	json_object_set_new(doc, "ended_by", text_or_null(summary->end));
-	json_object_set_new(doc, "file", json_pack("{s:o, s:I, s:b}", "path", text_or_null(summary->path), "bytes", (json_int_t)summary->bytes,
-	                                           "names_inside", (int)summary->names_inside));
+	json_object_set_new(doc, "file", json_pack("{s:o, s:I, s:b, s:b}", "path", text_or_null(summary->path), "bytes", (json_int_t)summary->bytes,
+	                                           "names_inside", (int)summary->names_inside, "gone", (int)summary->is_gone));
 	json_object_set_new(doc, "command_status", summary->command_status < 0 ? json_null() : json_integer(summary->command_status));
 	json_object_set_new(doc, "own_status", json_integer(summary->own_status));
 	char *text = json_dumps(doc, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
