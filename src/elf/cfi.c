@@ -1,4 +1,4 @@
-#include "unwind/cfi.h"
+#include "elf/cfi.h"
 
 #include <string.h>
 
