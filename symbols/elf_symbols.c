@@ -55,8 +55,11 @@ struct reading {
 	const struct image *image;
 	const struct image_section *section;
 	struct symbol_table *table;
+	struct elf_symbols *to;
 	uint64_t bias;
 	uint8_t space;
+	uint32_t file;   // name of the source file that local symbols are of; 0: none
+	bool is_new_file; // it has no number yet
 };
 
 // A table contradicts itself at an offset in the file.
@@ -76,11 +79,34 @@ static bool is_mapping_symbol(const char *name, size_t length)
 	return length >= 2 && name[0] == '$' && strchr("adtx", name[1]) != NULL && (length == 2 || name[2] == '.' || name[1] == 'x');
 }
 
-static void add_symbol(const struct reading *r, const struct raw_symbol *s)
+// The number of the source file at hand. Those beyond what a number holds have none.
+static uint16_t unit_of(struct reading *r)
+{
+	if (r->file == 0 || (r->is_new_file && r->to->units.count > UINT16_MAX))
+		return 0;
+	if (r->to->units.count == 0)
+		vec_push(&r->to->units, 0);
+	if (r->is_new_file)
+		vec_push(&r->to->units, r->file);
+	r->is_new_file = false;
+	return (uint16_t)(r->to->units.count - 1);
+}
+
+// Whether a symbol's size is one that it can have: within its section.
+static bool has_size(const struct raw_symbol *s, const struct image_section *section, uint64_t start)
+{
+	return s->size > 0 && s->size <= UINT64_MAX - start && (section == NULL || (start >= section->vaddr && s->size <= section->vaddr + section->size - start));
+}
+
+static void add_symbol(struct reading *r, const struct raw_symbol *s)
 {
 	// Objects count where code is executable: tables that assembly keeps beside its functions (what stands there must have a name).
 	bool is_function = s->type == STT_FUNC || s->type == STT_GNU_IFUNC || (s->type == STT_OBJECT && s->section < SHN_LORESERVE);
-	bool is_label = s->type == STT_NOTYPE && s->visibility != STV_HIDDEN && s->visibility != STV_INTERNAL && s->section < SHN_LORESERVE;
+	bool is_label = s->type == STT_NOTYPE && s->section < SHN_LORESERVE;
+	if (s->type == STT_FILE) {
+		r->file = s->name;
+		r->is_new_file = true;
+	}
 	if (s->name == 0 || s->section == SHN_UNDEF || (!is_function && !is_label))
 		return;
 	const struct image_section *section = s->section < r->image->section_count ? &r->image->sections[s->section] : NULL;
@@ -91,9 +117,11 @@ static void add_symbol(const struct reading *r, const struct raw_symbol *s)
 	struct table_symbol out = { .start = s->value, .name = s->name, .space = r->space };
 	if (r->image->machine == EM_ARM && is_function)
 		out.start &= ~1ull; // bit 0 says Thumb (AAELF32, 5.5.3)
+	bool is_sized = has_size(s, section, out.start);
+	out.unit = s->binding == STB_LOCAL && r->space == SPACE_SYMTAB ? unit_of(r) : 0;
 	out.flags = (s->binding == STB_WEAK ? TABLE_WEAK : 0) | (s->binding == STB_GLOBAL || s->binding == STB_GNU_UNIQUE ? TABLE_GLOBAL : 0) |
-		(is_label ? TABLE_LABEL : 0) | (s->size > 0 ? TABLE_SIZED : 0) | (s->type == STT_FUNC ? TABLE_FUNCTION : 0);
-	if (s->size > 0)
+		(is_label ? TABLE_LABEL : 0) | (is_sized ? TABLE_SIZED : 0) | (s->type == STT_FUNC ? TABLE_FUNCTION : 0);
+	if (is_sized)
 		out.end = out.start + s->size;
 	else
 		out.end = section != NULL ? section->vaddr + section->size : out.start + 1;
@@ -105,12 +133,13 @@ static void add_symbol(const struct reading *r, const struct raw_symbol *s)
 		if (length == 0 || is_mapping_symbol(name, length))
 			return;
 	}
+	r->to->is_complete |= r->space == SPACE_SYMTAB && s->binding == STB_LOCAL && section != NULL; // what was left of a table without them is no whole one (strip -x, ld -x)
 	out.start += r->bias;
 	out.end += r->bias;
 	vec_push(&r->table->symbols, out);
 }
 
-static void add_table(const struct reading *r, struct bytes symbols)
+static void add_table(struct reading *r, struct bytes symbols)
 {
 	size_t entry = r->image->is_64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym), count = bytes_left(&symbols) / entry;
 	if (count > SYMBOLS_LIMIT)
@@ -133,7 +162,7 @@ static bool read_table(struct elf_symbols *out, const struct symbol_module *modu
 {
 	for (size_t i = 0; i < image->section_count; i++) {
 		const struct image_section *section = &image->sections[i];
-		struct reading r = { .module = module, .image = image, .section = section, .table = &out->table, .bias = bias, .space = space };
+		struct reading r = { .module = module, .image = image, .section = section, .table = &out->table, .to = out, .bias = bias, .space = space };
 		struct buf storage = { 0 };
 		struct bytes symbols;
 		struct err err = { 0 };
@@ -181,6 +210,7 @@ bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **r
 	if (!good && (out->mini = open_mini(module->image, module->options->damages)) != NULL) {
 		buf_clear(&out->storage[SPACE_SYMTAB]);
 		good = read_table(out, module, out->mini, SHT_SYMTAB, SPACE_SYMTAB, 0);
+		out->is_complete = false; // labels are not in it
 	}
 	good |= read_table(out, module, module->image, SHT_DYNSYM, SPACE_DYNSYM, 0);
 	symbol_table_finish(&out->table);
@@ -188,9 +218,58 @@ bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **r
 	return good;
 }
 
+static struct extents *extents_of(const struct symbol_module *module, struct elf_symbols *symbols)
+{
+	if (symbols->extents == NULL && module->image->type != ET_REL)
+		symbols->extents = extents_new(module->image);
+	return symbols->extents;
+}
+
+static bool reaches(const struct symbol_module *module, struct elf_symbols *symbols, const struct table_symbol *symbol, uint64_t vaddr)
+{
+	if (symbol->flags & TABLE_SIZED)
+		return true;
+	struct extents *extents = extents_of(module, symbols);
+	struct extent function;
+	bool is_found = extents != NULL && extents_find(extents, vaddr, &function);
+	if ((symbol->flags & TABLE_LABEL) && !symbols->is_complete) // it may mark anything, the end of what stands before it, say: it names no function
+		return vaddr == symbol->start && !(is_found && vaddr < function.end);
+	if (vaddr == symbol->start)
+		return true;
+	if (!is_found)
+		return symbols->is_complete;
+	if (function.start > symbol->start) // another one begins between the two
+		return false;
+	return symbol->start < function.end ? vaddr < function.end : symbols->is_complete;
+}
+
+bool elf_symbols_bounds(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct extent *out)
+{
+	struct extents *extents = plt_has(module->image, vaddr) ? NULL : extents_of(module, symbols); // one FDE has all entries of a PLT
+	return extents != NULL && extents_find(extents, vaddr, out) && vaddr < out->end &&
+		!symbol_table_begins(&symbols->table, out->start, vaddr, symbols->is_complete);
+}
+
+// Which source file a function is local to. Copies of one generic function have one name: rustc makes them local, too (RFC 2603; and the hash of the older scheme).
+static void tell_source(const struct elf_symbols *symbols, const struct table_symbol *symbol, struct symbol_hit *out)
+{
+	bool is_v0 = out->length > 2 && out->name[0] == '_' && out->name[1] == 'R';
+	bool is_hashed = out->length > 20 && memcmp(out->name + out->length - 20, "17h", 3) == 0 && out->name[out->length - 1] == 'E';
+	out->is_local = symbol->space == SPACE_SYMTAB && (symbol->flags & (TABLE_FUNCTION | TABLE_GLOBAL | TABLE_WEAK)) == TABLE_FUNCTION && !is_v0 && !is_hashed;
+	if (!out->is_local || symbol->unit == 0)
+		return;
+	struct bytes name = symbols->table.names[SPACE_SYMTAB];
+	bytes_skip(&name, symbols->units.data[symbol->unit]);
+	const char *text = bytes_cstr(&name);
+	out->unit = symbol->unit;
+	out->source = name.bad || text[0] == '\0' ? NULL : text;
+}
+
 bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out)
 {
 	const struct table_symbol *found = symbol_table_find(&symbols->table, vaddr);
+	if (found != NULL && !reaches(module, symbols, found, vaddr))
+		found = NULL;
 	if (found == NULL || (found->flags & TABLE_LABEL)) {
 		if (symbols->plt == NULL)
 			symbols->plt = plt_new(module->image);
@@ -200,10 +279,11 @@ bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *
 	if (found == NULL)
 		return false;
 	*out = (struct symbol_hit){ .start = found->start };
-	if (!symbols->table.overlaps && !(found->flags & TABLE_LABEL))
+	if (!symbols->table.overlaps && !(found->flags & TABLE_LABEL) && (found->flags & TABLE_SIZED))
 		out->size = found->end - found->start;
 	out->name = symbol_table_name(&symbols->table, found, &out->length);
 	out->has_aliases = (found->flags & TABLE_ALIASED) != 0;
+	tell_source(symbols, found, out);
 	return out->length > 0;
 }
 
@@ -226,9 +306,11 @@ bool elf_symbols_alias(struct elf_symbols *symbols, const struct symbol_hit *hit
 void elf_symbols_release(struct elf_symbols *symbols)
 {
 	symbol_table_release(&symbols->table);
+	vec_release(&symbols->units);
 	for (size_t i = 0; i < TABLE_SPACES; i++)
 		buf_release(&symbols->storage[i]);
 	plt_free(symbols->plt);
+	extents_free(symbols->extents);
 	image_release(symbols->mini);
 	free(symbols);
 }

@@ -3,6 +3,7 @@
 #ifndef PERFSAMPLE_SYMBOLS_PROVIDER_H
 #define PERFSAMPLE_SYMBOLS_PROVIDER_H
 
+#include "elf/extents.h"
 #include "symbols/symbolizer.h"
 
 struct symbol_module; // symbols/module.h: one image with its debug file, as the providers see it
@@ -16,6 +17,9 @@ struct symbol_hit { // a symbol that covers an address; the name lives as long a
 	size_t module_length;
 	bool is_stub;            // a PLT entry: no source behind it
 	bool has_aliases;        // `alias` may tell of others at its start
+	bool is_local;           // to a source file: another symbol of this name may be another function
+	uint32_t unit;           // with is_local: that file, by a number; 0: unknown
+	const char *source;      // and by its name, ended by NUL, as long as the module; NULL: unknown
 };
 
 struct symbol_source { // one frame of an inline chain; strings live as long as the module
@@ -45,6 +49,8 @@ struct symbol_provider {
 	bool (*expand)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_chain *out);
 	// Gets ready to expand these addresses, by up to `jobs` threads, until `deadline_s` (CLOCK_MONOTONIC; 0: none). May be NULL.
 	void (*prepare)(struct symbol_module *module, void *state, const uint64_t *addrs, size_t count, unsigned jobs, double deadline_s);
+	// Of an address that none has a symbol for: the function that has it, where its bounds are known (link-time addresses). May be NULL.
+	bool (*bounds)(struct symbol_module *module, void *state, uint64_t addr, struct extent *out);
 	// Other functions' names beside the symbol that lookup found; `*at` begins at 0. false: no more. May be NULL.
 	bool (*alias)(struct symbol_module *module, void *state, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
 	// What the call that returns to `addr` + 1 calls; false: not known. May be NULL.

@@ -107,6 +107,15 @@ static void choose(const struct symbol_table *table, struct table_symbol *chosen
 	*other = less;
 }
 
+// What has no size begins where the other does, so it is that code.
+static void take_size(struct table_symbol *symbol, const struct table_symbol *other)
+{
+	if ((symbol->flags & (TABLE_SIZED | TABLE_HIDES)) || !(other->flags & TABLE_SIZED))
+		return;
+	symbol->end = other->end;
+	symbol->flags |= TABLE_SIZED;
+}
+
 // Functions that differ in nothing but their names: which to show is asked for the few that are looked up, as the names are memory to be waited for.
 static bool is_tie(const struct symbol_table *table, const struct table_symbol *a, const struct table_symbol *b)
 {
@@ -129,6 +138,7 @@ static void choose_aliases(struct symbol_table *table)
 			struct table_symbol other = table->symbols.data[k];
 			if (!is_tied)
 				choose(table, &chosen, &other);
+			take_size(&chosen, &other);
 			if (table->keeps_aliases && other.space == chosen.space && (other.flags & TABLE_FUNCTION)) {
 				other.flags &= (uint8_t)~TABLE_ALIASED;
 				chosen.flags |= TABLE_ALIASED;
@@ -148,33 +158,39 @@ static size_t aliases_from(const struct symbol_table *table, uint64_t start)
 
 static void settle_tie(struct symbol_table *table, struct table_symbol *symbol)
 {
+	uint64_t end = symbol->end; // of all of them; without a size, where the next symbol starts
 	symbol->flags &= (uint8_t)~TABLE_TIED;
 	for (size_t i = aliases_from(table, symbol->start); i < table->aliases.count && table->aliases.data[i].start == symbol->start; i++) {
 		struct table_symbol *alias = &table->aliases.data[i];
 		choose(table, symbol, alias);
 		alias->flags &= (uint8_t)~TABLE_ALIASED;
 	}
+	symbol->end = end;
 }
 
-// Drops labels inside sized functions (targets of jumps in assembly), ends unsized symbols where the next one starts.
+// Drops labels inside sized functions (targets of jumps in assembly), ends unsized symbols where the next one starts, and where a function ends that they
+// start inside of.
 static void bound_symbols(struct symbol_table *table)
 {
 	uint64_t covered = 0; // by sized functions so far
+	bool is_open = false; // the one before ends where the next one starts
 	size_t kept = 0;
 	for (size_t i = 0; i < table->symbols.count; i++) {
 		struct table_symbol s = table->symbols.data[i];
 		if ((s.flags & TABLE_LABEL) && s.start < covered)
 			continue;
+		if (is_open && table->symbols.data[kept - 1].end > s.start)
+			table->symbols.data[kept - 1].end = s.start;
+		is_open = !(s.flags & TABLE_SIZED);
+		if (is_open && !(s.flags & TABLE_HIDES) && s.start < covered) {
+			s.end = s.end < covered ? s.end : covered;
+			s.flags |= TABLE_SIZED;
+		}
 		if ((s.flags & TABLE_SIZED) && !(s.flags & TABLE_LABEL) && s.end > covered)
 			covered = s.end;
 		table->symbols.data[kept++] = s;
 	}
 	table->symbols.count = kept;
-	for (size_t i = 0; i + 1 < kept; i++) {
-		struct table_symbol *s = &table->symbols.data[i];
-		if (!(s->flags & TABLE_SIZED) && s->end > s[1].start)
-			s->end = s[1].start;
-	}
 }
 
 void symbol_table_finish(struct symbol_table *table)
@@ -220,6 +236,16 @@ const struct table_symbol *symbol_table_alias(const struct symbol_table *table, 
 			return alias;
 	}
 	return NULL;
+}
+
+bool symbol_table_begins(const struct symbol_table *table, uint64_t from, uint64_t to, bool labels)
+{
+	enum { LABELS_LOOKED_AT = 64 }; // behind more of them there may be a function
+	size_t next = first_not(0, table->symbols.count, i, table->symbols.data[i].start <= to);
+	for (size_t i = next; i-- > 0 && table->symbols.data[i].start >= from;)
+		if (labels || !(table->symbols.data[i].flags & TABLE_LABEL) || next - i > LABELS_LOOKED_AT)
+			return true;
+	return false;
 }
 
 void symbol_table_release(struct symbol_table *table)

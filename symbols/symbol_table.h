@@ -13,7 +13,7 @@
 #include "symbols/span.h"
 
 enum {
-	TABLE_SIZED = 1,  // `end` is what the producer said; otherwise `end` is a limit, and the next symbol ends it too
+	TABLE_SIZED = 1,  // `end` is what the producer said; otherwise `end` is a limit, and the next symbol ends it too: how far it really reaches, who asks must know
 	TABLE_WEAK = 2,
 	TABLE_GLOBAL = 4,
 	TABLE_LABEL = 8,  // no function by its type (STT_NOTYPE): counts only where no function is
@@ -28,6 +28,7 @@ struct table_symbol {
 	uint32_t name;  // offset into the name space
 	uint8_t flags;
 	uint8_t space;  // which name space; where two hold a symbol of one address, the lower wins
+	uint16_t unit;  // the producer's number of the source file that it is local to; 0: unknown
 };
 
 #define TABLE_SPACES 4
@@ -47,10 +48,13 @@ const char *symbol_table_name(const struct symbol_table *table, const struct tab
 // Of two symbols at one address, whether the first is the one to show: non-zero size, then not weak, then global, then fewest
 // leading underscores, then the longer name, then what is not a system call alias (SyS_, compat_SyS_), as perf chooses.
 bool symbol_table_prefers(const struct symbol_table *table, const struct table_symbol *a, const struct table_symbol *b);
-// Sorts, chooses among aliases, builds the spans. Call once, after the last symbol.
+// Sorts, chooses among aliases, builds the spans. Call once, after the last symbol. One without a size that stands beside one with a size, or inside one, reaches as
+// far as that: it is TABLE_SIZED then.
 void symbol_table_finish(struct symbol_table *table);
 // NULL: no symbol covers the address. Not to be asked by several threads at a time.
 const struct table_symbol *symbol_table_find(struct symbol_table *table, uint64_t addr);
+// Whether a symbol, without `labels` a function, begins at one of the addresses from `from` to `to`.
+bool symbol_table_begins(const struct symbol_table *table, uint64_t from, uint64_t to, bool labels);
 // The `index`th of the functions beside `symbol`, of the same name space and of the same size as that (what has no size begins there by chance);
 // NULL: no more.
 const struct table_symbol *symbol_table_alias(const struct symbol_table *table, const struct table_symbol *symbol, size_t index);

@@ -5,58 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/hash.h"
-#include "base/intern.h"
-#include "base/sort.h"
 #include "symbols/alias.h"
-#include "symbols/module.h"
-#include "symbols/provider.h"
+#include "symbols/symbolizer_internal.h"
 
-enum { PROVIDERS_LIMIT = 16, CLOCK_EVERY = 32, ALIASES_LIMIT = 64, RECENT = 4096 };
-
-struct opened {
-	bool is_tried, is_good;
-	void *state;
-};
-
-struct entry { // an image and what is known of its addresses
-	struct symbol_module module;
-	struct opened providers[PROVIDERS_LIMIT];
-	struct hash_map by_addr; // image address -> index into results
-	VEC(struct symbol_result *) results;
-	struct symbol_result *unknown; // of an address of which nothing is known but what is missing; NULL: none yet
-};
-
-struct recent { // a provider's string, and what it became here
-	const char *from, *to;
-};
-
-struct symbolizer {
-	struct symbolizer_options options; // strings and lists are copies in the arena
-	struct arena arena;
-	struct intern names;                  // linkage names and file names
-	VEC(const char *) demangled;          // by id of the linkage name; NULL: not asked yet
-	VEC(struct entry *) images;
-	struct hash_map image_ids;
-	const struct symbol_provider *providers[PROVIDERS_LIMIT]; // by order
-	size_t provider_count;
-	bool symbols_only; // time is up
-	struct recent files[RECENT], linkages[RECENT]; // providers' strings do not move while the symbolizer lives; by their addresses
-	// Addresses are asked in order, so one symbol is met many times in a row.
-	struct {
-		const char *name, *shown, *linkage;
-		size_t length;
-		uint64_t start, size;
-		const struct entry *entry;
-		const struct symbol_alias *aliases;
-		size_t alias_count;
-		struct symbol_result *plain; // of an address in it of which debug information tells nothing; NULL: none yet
-	} last;
-};
+enum { ALIASES_LIMIT = 64 };
 
 const char *symbol_missing_text(enum symbol_missing missing)
 {
@@ -125,6 +79,7 @@ void symbolizer_free(struct symbolizer *s)
 		symbol_module_release(&entry->module);
 		hash_map_release(&entry->by_addr);
 		vec_release(&entry->results);
+		bounds_release(&entry->bounds);
 		free(entry);
 	}
 	vec_release(&s->images);
@@ -291,6 +246,9 @@ static void remember(struct symbolizer *s, struct entry *entry, size_t p, const 
 	s->last.shown = s->options.demangle && hit->length > 0 && hit->name[0] == '_' ? shown(s, hit->name, hit->length) : s->last.linkage;
 	s->last.aliases = NULL;
 	s->last.alias_count = 0;
+	s->last.is_local = hit->is_local;
+	s->last.unit = hit->unit;
+	s->last.source = hit->source != NULL ? kept(s, hit->source, strlen(hit->source)) : NULL;
 	s->last.plain = NULL;
 	if (hit->has_aliases && s->providers[p]->alias != NULL)
 		find_aliases(s, entry, p, hit);
@@ -308,7 +266,7 @@ int symbol_alias_find(struct symbolizer *s, const struct symbol_result *result, 
 
 // ---------------------------------------------------------------- resolving
 
-static void *provider_state(struct symbolizer *s, struct entry *entry, size_t p)
+void *symbolizer_state(struct symbolizer *s, struct entry *entry, size_t p)
 {
 	struct opened *opened = &entry->providers[p];
 	if (!opened->is_tried) {
@@ -323,7 +281,7 @@ static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr
 	for (size_t p = 0; p < s->provider_count; p++) {
 		if (s->providers[p]->lookup == NULL)
 			continue;
-		void *state = provider_state(s, entry, p);
+		void *state = symbolizer_state(s, entry, p);
 		if (state != NULL && s->providers[p]->lookup(&entry->module, state, addr, hit)) {
 			remember(s, entry, p, hit);
 			return true;
@@ -332,7 +290,7 @@ static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr
 	return false;
 }
 
-static bool wants_chains(const struct symbolizer *s)
+bool symbolizer_wants_chains(const struct symbolizer *s)
 {
 	return !s->symbols_only && (s->options.inlines || s->options.lines);
 }
@@ -340,20 +298,20 @@ static bool wants_chains(const struct symbolizer *s)
 // Whether debug information may tell something of any of its addresses.
 static bool may_have_chains(struct symbolizer *s, struct entry *entry)
 {
-	for (size_t p = 0; p < s->provider_count && wants_chains(s); p++)
-		if (s->providers[p]->expand != NULL && provider_state(s, entry, p) != NULL)
+	for (size_t p = 0; p < s->provider_count && symbolizer_wants_chains(s); p++)
+		if (s->providers[p]->expand != NULL && symbolizer_state(s, entry, p) != NULL)
 			return true;
 	return false;
 }
 
 static bool find_chain(struct symbolizer *s, struct entry *entry, uint64_t addr, struct symbol_chain *chain)
 {
-	if (!wants_chains(s))
+	if (!symbolizer_wants_chains(s))
 		return false;
 	for (size_t p = 0; p < s->provider_count; p++) {
 		if (s->providers[p]->expand == NULL)
 			continue;
-		void *state = provider_state(s, entry, p);
+		void *state = symbolizer_state(s, entry, p);
 		if (state != NULL && s->providers[p]->expand(&entry->module, state, addr, chain) && chain->count > 0)
 			return true;
 	}
@@ -366,6 +324,23 @@ static uint64_t image_address(const struct entry *entry, uint64_t addr)
 	if (entry->module.image == NULL)
 		return addr;
 	return image_vaddr_to_offset(entry->module.image, addr, &offset) ? offset : 0;
+}
+
+// Of an address without a name: the function that has it.
+static bool find_bounds(struct symbolizer *s, struct entry *entry, uint64_t image_addr, uint64_t addr, struct symbol_bounds *out)
+{
+	struct extent extent;
+	if (bounds_find(&entry->bounds, image_addr, out))
+		return true;
+	for (size_t p = 0; p < s->provider_count; p++) {
+		void *state = s->providers[p]->bounds != NULL ? symbolizer_state(s, entry, p) : NULL;
+		if (state == NULL || !s->providers[p]->bounds(&entry->module, state, addr, &extent))
+			continue;
+		uint64_t start = image_address(entry, extent.start);
+		*out = (struct symbol_bounds){ .start = start, .end = start + (extent.end - extent.start), .vaddr = extent.start };
+		return true;
+	}
+	return false;
 }
 
 // The frames of a result: the chain's, but the function that has the code keeps its symbol's name (aliases, .cold and .part).
@@ -394,12 +369,15 @@ static void compose(struct symbolizer *s, struct symbol_result *result, const st
 		result->linkage_name = s->last.linkage;
 		result->aliases = s->last.aliases;
 		result->alias_count = s->last.alias_count;
+		result->is_local = s->last.is_local;
+		result->unit = s->last.unit;
+		result->source = s->last.source;
 	}
 	result->frames = frames;
 	result->has_source = chain->count > 0;
 }
 
-static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
+struct symbol_result *symbolizer_resolve_one(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
 {
 	struct symbol_hit hit = { 0 };
 	struct symbol_chain chain;
@@ -423,7 +401,11 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 	bool is_plain = found && chain.count == 0; // then all addresses of the symbol have the same result
 	if (is_plain && s->last.plain != NULL)
 		return s->last.plain;
-	bool is_unknown = has_addr && !found && chain.count == 0;
+	struct symbol_bounds bounds = { 0 };
+	bool is_bare = has_addr && !found && chain.count == 0, is_bounded = has_addr && !found && find_bounds(s, entry, image_addr, addr, &bounds);
+	if (is_bare && is_bounded && entry->bounded != NULL && entry->bounded->bounds.start == bounds.start && entry->bounded->missing == entry->module.missing)
+		return entry->bounded;
+	bool is_unknown = is_bare && !is_bounded;
 	if (is_unknown && entry->unknown != NULL && entry->unknown->missing == entry->module.missing)
 		return entry->unknown;
 	struct symbol_result *result = arena_alloc(&s->arena, sizeof(*result));
@@ -431,35 +413,40 @@ static struct symbol_result *resolve(struct symbolizer *s, struct entry *entry, 
 		s->last.plain = result;
 	if (is_unknown)
 		entry->unknown = result;
+	if (is_bare && is_bounded)
+		entry->bounded = result;
 	compose(s, result, &hit, &chain);
 	if (found) {
 		result->symbol_start = image_address(entry, hit.start);
+		result->bounds = (struct symbol_bounds){ .start = result->symbol_start, .vaddr = hit.start };
 		result->module = hit.module != NULL ? kept(s, hit.module, hit.module_length) : NULL;
 	} else {
 		result->missing = has_addr ? entry->module.missing : SYMBOL_NOT_COVERED;
+		result->bounds = bounds;
+		result->symbol_start = bounds.start;
 	}
 	return result;
 }
 
 // Of an address that none is noted of.
-static void note(struct entry *entry, uint64_t image_addr, struct symbol_result *result)
+void symbolizer_note(struct entry *entry, uint64_t image_addr, struct symbol_result *result)
 {
 	(void)hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, NULL);
 	vec_push(&entry->results, result);
 }
 
-static struct symbol_result *looked_up(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
+struct symbol_result *symbolizer_looked_up(struct symbolizer *s, struct entry *entry, uint64_t image_addr)
 {
 	bool is_new;
 	uint32_t index = *hash_map_put(&entry->by_addr, image_addr, (uint32_t)entry->results.count, &is_new);
 	if (is_new)
-		vec_push(&entry->results, resolve(s, entry, image_addr));
+		vec_push(&entry->results, symbolizer_resolve_one(s, entry, image_addr));
 	return entry->results.data[index];
 }
 
 const struct symbol_result *symbolizer_lookup(struct symbolizer *s, uint32_t image, uint64_t image_addr)
 {
-	return looked_up(s, s->images.data[image], image_addr);
+	return symbolizer_looked_up(s, s->images.data[image], image_addr);
 }
 
 void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr, const struct symbol_result *known)
@@ -475,6 +462,7 @@ void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr
 	}
 	result->frames = frames;
 	result->linkage_name = known->linkage_name != NULL ? kept(s, known->linkage_name, strlen(known->linkage_name)) : NULL;
+	result->source = known->source != NULL ? kept(s, known->source, strlen(known->source)) : NULL;
 	result->module = known->module != NULL ? kept(s, known->module, strlen(known->module)) : NULL;
 	result->aliases = copy_aliases(s, known->aliases, known->alias_count);
 	result->callee = copy_aliases(s, known->callee, known->callee != NULL);
@@ -484,6 +472,11 @@ void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr
 		vec_push(&entry->results, result);
 	else
 		entry->results.data[*index] = result;
+}
+
+void symbolizer_preset_bounds(struct symbolizer *s, uint32_t image, const struct symbol_bounds *bounds)
+{
+	bounds_add(&s->images.data[image]->bounds, bounds);
 }
 
 bool symbolizer_knows_source(struct symbolizer *s, uint32_t image, uint64_t image_addr)
@@ -509,7 +502,7 @@ static const struct symbol_alias *find_callee(struct symbolizer *s, struct entry
 	for (size_t p = 0; p < s->provider_count; p++) {
 		if (s->providers[p]->callee == NULL)
 			continue;
-		void *state = provider_state(s, entry, p);
+		void *state = symbolizer_state(s, entry, p);
 		if (state == NULL || !s->providers[p]->callee(&entry->module, state, addr, &source))
 			continue;
 		const char *name = source.linkage_name != NULL ? source.linkage_name : source.name;
@@ -534,103 +527,6 @@ const struct symbol_alias *symbolizer_callee(struct symbolizer *s, uint32_t imag
 		result->is_callee_known = true;
 	}
 	return result->callee;
-}
-
-static double now_s(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static bool can_prepare(struct symbolizer *s, struct entry *entry)
-{
-	for (size_t p = 0; p < s->provider_count; p++)
-		if (s->providers[p]->prepare != NULL && provider_state(s, entry, p) != NULL)
-			return true;
-	return false;
-}
-
-// Of one image's addresses, sorted: those not known yet are made ready by the providers.
-static void prepare(struct symbolizer *s, struct entry *entry, const struct sort_item *asked, size_t count, double deadline_s)
-{
-	VEC(uint64_t) addrs = { 0 };
-	bool is_worth_it = false;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t addr = asked[i].key;
-		if ((i > 0 && addr == asked[i - 1].key) || hash_map_get(&entry->by_addr, addr) != NULL)
-			continue;
-		symbol_module_open(&entry->module);
-		if (!is_worth_it && !can_prepare(s, entry))
-			break;
-		is_worth_it = true;
-		if (entry->module.image == NULL || image_offset_to_vaddr(entry->module.image, addr, &addr))
-			vec_push(&addrs, addr);
-	}
-	for (size_t p = 0; p < s->provider_count && addrs.count > 0; p++) {
-		void *state = s->providers[p]->prepare != NULL ? provider_state(s, entry, p) : NULL;
-		if (state != NULL)
-			s->providers[p]->prepare(&entry->module, state, addrs.data, addrs.count, s->options.jobs, deadline_s);
-	}
-	vec_release(&addrs);
-}
-
-// The queries' addresses and places, image by image, each image's sorted; `ends[i]` is where those of image i end.
-static struct sort_item *sort_queries(const struct symbolizer *s, const struct symbol_query *queries, size_t count, size_t **ends)
-{
-	size_t images = s->images.count, *at = mem_zero(images + 1, sizeof(*at));
-	struct sort_item *sorted = mem_resize(NULL, count, sizeof(*sorted));
-	for (size_t i = 0; i < count; i++)
-		at[queries[i].image + 1]++;
-	for (size_t i = 0; i < images; i++)
-		at[i + 1] += at[i];
-	for (size_t i = 0; i < count; i++)
-		sorted[at[queries[i].image]++] = (struct sort_item){ queries[i].image_addr, (uint32_t)i };
-	for (size_t i = 0, from = 0; i < images; from = at[i++])
-		sort_items(&sorted[from], at[i] - from);
-	*ends = at;
-	return sorted;
-}
-
-// One image's addresses, sorted, looked up. Where results are handed out, those that many addresses share are not noted at each: they are found again as easily.
-static void resolve_image(struct symbolizer *s, uint32_t image, const struct sort_item *asked, size_t count, double deadline_s,
-                          const struct symbol_result **results)
-{
-	struct entry *entry = s->images.data[image];
-	struct symbol_result *result = NULL;
-	bool notes_all = results == NULL || entry->by_addr.count > 0;
-	if (notes_all)
-		hash_map_reserve(&entry->by_addr, count);
-	for (size_t i = 0; i < count; i++) {
-		if (deadline_s > 0 && !s->symbols_only && i % CLOCK_EVERY == 0)
-			s->symbols_only = now_s() > deadline_s;
-		if (i == 0 || asked[i].key != asked[i - 1].key) {
-			result = notes_all ? looked_up(s, entry, asked[i].key) : resolve(s, entry, asked[i].key);
-			if (!notes_all && (s->symbols_only || (result != s->last.plain && result != entry->unknown)))
-				note(entry, asked[i].key, result);
-		}
-		if (results != NULL)
-			results[asked[i].value] = result;
-	}
-}
-
-void symbolizer_resolve(struct symbolizer *s, const struct symbol_query *queries, size_t count, double time_limit_s,
-                        const struct symbol_result **results)
-{
-	if (count == 0)
-		return;
-	double deadline_s = time_limit_s > 0 ? now_s() + time_limit_s : 0;
-	size_t *ends, from = 0;
-	struct sort_item *sorted = sort_queries(s, queries, count, &ends);
-	bool before = s->symbols_only;
-	for (size_t image = 0; image < s->images.count && wants_chains(s); from = ends[image++]) // leaves time to make chains of what was read
-		prepare(s, s->images.data[image], &sorted[from], ends[image] - from, deadline_s > 0 ? deadline_s - time_limit_s / 4 : 0);
-	from = 0;
-	for (size_t image = 0; image < s->images.count; from = ends[image++])
-		resolve_image(s, (uint32_t)image, &sorted[from], ends[image] - from, deadline_s, results);
-	s->symbols_only = before;
-	free(sorted);
-	free(ends);
 }
 
 void symbolizer_image_open(struct symbolizer *s, uint32_t image)

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "elf/image.h"
+#include "symbols/bounds.h"
 
 enum symbol_image_kind { SYMBOL_IMAGE_FILE, SYMBOL_IMAGE_VDSO, SYMBOL_IMAGE_KERNEL, SYMBOL_IMAGE_JIT, SYMBOL_IMAGE_JITDUMP };
 
@@ -56,9 +57,16 @@ struct symbol_alias {
 struct symbol_result {
 	const struct symbol_frame *frames; // innermost first; the last is the function that has the code
 	size_t count;                      // at least 1
-	uint64_t symbol_start;             // image address where the function's symbol starts; with is known below
+	uint64_t symbol_start;             // image address where the function starts: its symbol, or `bounds`
 	const char *linkage_name;          // not demangled, as in the symbol table; NULL: unresolved
 	enum symbol_missing missing;
+	struct symbol_bounds bounds;       // of an address without a name: the function that has it, where the file tells so much (elf/extents.h) and no symbol stands in
+	                                   // between. Of one with a name: its start alone
+	// The function is local to a source file (a static function of C or C++): another of this name, with another start, may be another function. `unit` is the
+	// file's number in the image (0: unknown), `source` its name as the symbol table has it, which may lack folders; NULL: unknown.
+	bool is_local;
+	uint32_t unit;
+	const char *source;
 	const char *module;                // kernel code: the module that has it, without brackets; NULL: the kernel itself
 	bool has_source;                   // `frames` hold an inline chain or lines from debug information
 	// Other functions whose code this is as well: the name shown was chosen by a rule, and who called knows better (symbolizer_callee).
@@ -95,6 +103,8 @@ uint32_t symbolizer_image(struct symbolizer *symbolizer, const struct symbol_ima
 // A name known from inside a recording: goes before every provider. Frames are copied. symbol_start as in the result. Of aliases
 // and callee, linkage names are enough.
 void symbolizer_preset(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr, const struct symbol_result *known);
+// The bounds of a function without a name, known from inside a recording: they count where there is no name.
+void symbolizer_preset_bounds(struct symbolizer *symbolizer, uint32_t image, const struct symbol_bounds *bounds);
 // Whether a name is known without a lookup, and its lines with it; and what was known without them is looked up anew when next asked for.
 bool symbolizer_knows_source(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);
 void symbolizer_forget_sourceless(struct symbolizer *symbolizer, uint32_t image, uint64_t image_addr);

@@ -30,11 +30,16 @@ static bool alias(struct symbol_module *module, void *state, const struct symbol
 	return elf_symbols_alias(state, hit, at, out);
 }
 
+static bool bounds(struct symbol_module *module, void *state, uint64_t vaddr, struct extent *out)
+{
+	return elf_symbols_bounds(module, state, vaddr, out);
+}
+
 static void release(void *state)
 {
 	elf_symbols_release(state);
 }
 
 const struct symbol_provider symbol_provider_symtab = {
-	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .alias = alias, .release = release,
+	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .bounds = bounds, .alias = alias, .release = release,
 };

@@ -20,11 +20,16 @@ static bool lookup(struct symbol_module *module, void *state, uint64_t vaddr, st
 	return elf_symbols_lookup(module, state, vaddr, out);
 }
 
+static bool bounds(struct symbol_module *module, void *state, uint64_t vaddr, struct extent *out)
+{
+	return elf_symbols_bounds(module, state, vaddr, out);
+}
+
 static void release(void *state)
 {
 	elf_symbols_release(state);
 }
 
 const struct symbol_provider symbol_provider_vdso = {
-	.name = "vdso", .order = 10, .serves = serves, .open = open_vdso, .lookup = lookup, .release = release,
+	.name = "vdso", .order = 10, .serves = serves, .open = open_vdso, .lookup = lookup, .bounds = bounds, .release = release,
 };

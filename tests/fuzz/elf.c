@@ -1,4 +1,5 @@
 // Any bytes as an ELF image, as a file and as memory: no crash, nothing outside of it, and its CFI compiled.
+#include "elf/extents.h"
 #include "elf/image.h"
 #include "tests/fuzz/replay.h"
 #include "unwind/rule_table.h"
@@ -75,6 +76,20 @@ static void look_at_cfi(struct image *image)
 	unwind_image_free(cfi);
 }
 
+// An extent begins no later than what was asked for, and is of code.
+static void look_at_extents(const struct image *image)
+{
+	struct extents *extents = extents_new(image);
+	for (size_t i = 0; i < image->segment_count && i < 8; i++)
+		for (uint64_t step = 0; step < 64; step++) {
+			uint64_t vaddr = image->segments[i].vaddr + step * (image->segments[i].mem_size / 64 + 1);
+			struct extent extent;
+			if (extents_find(extents, vaddr, &extent) && (extent.start > vaddr || extent.end <= extent.start))
+				abort();
+		}
+	extents_free(extents);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	for (int from_memory = 0; from_memory < 2; from_memory++) {
@@ -86,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		look_at_addresses(image);
 		look_at_names(image);
 		look_at_cfi(image);
+		look_at_extents(image);
 		image_release(image);
 	}
 	return 0;
