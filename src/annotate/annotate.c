@@ -23,6 +23,7 @@ struct building {
 	size_t chosen;           // among the groups
 	struct group picked;     // that one
 	double squares;          // of all weights
+	bool is_exact;           // a function is shown by that very name: others that it would mean, too, are not
 	struct hash_map by_addr; // image address -> index into `addrs`
 	VEC(struct annotate_addr) addrs;
 };
@@ -30,8 +31,7 @@ struct building {
 static bool is_named(const struct building *b, const struct profile_line *line)
 {
 	const struct profile_function *f = &b->profile->functions.data[line->function];
-	return strcmp(profile_text(b->profile, f->name), b->options->symbol) == 0 ||
-	       (f->linkage_name != 0 && strcmp(profile_text(b->profile, f->linkage_name), b->options->symbol) == 0);
+	return profile_function_is_called(b->profile, f, b->options->symbol) && (!b->is_exact || strcmp(profile_text(b->profile, f->name), b->options->symbol) == 0);
 }
 
 // The line of the frame's chain that has the name: that of the function with the code before any inlined one. PROFILE_NONE: none has.
@@ -75,6 +75,8 @@ static bool group_of(const struct building *b, const struct profile_frame *frame
 
 static void find_groups(struct building *b)
 {
+	for (size_t i = 0; i < b->profile->functions.count; i++)
+		b->is_exact |= strcmp(profile_text(b->profile, b->profile->functions.data[i].name), b->options->symbol) == 0;
 	for (size_t i = 0; i < b->profile->samples.count; i++) {
 		struct profile_sample row;
 		const struct profile_sample *sample = samples_get(&b->profile->samples, i, &row);

@@ -97,6 +97,8 @@ static void find_rows(struct flame_changes *c, const struct profile *p)
 	for (size_t i = 0; i < c->count; i++) {
 		const struct profile_function *f = &p->functions.data[i];
 		const char *name = profile_text(p, f->name), *dso = f->dso != PROFILE_NONE ? profile_text(p, p->dsos.data[f->dso].short_name) : "[unknown]";
+		if (f->is_nameless && row_of(&c->total, &keys, &by_key[1], &by_name[1], name, dso) == NULL)
+			name = "[unknown]"; // of another build
 		c->rows[i].own = row_of(&c->own, &keys, &by_key[0], &by_name[0], name, dso);
 		c->rows[i].total = row_of(&c->total, &keys, &by_key[1], &by_name[1], name, dso);
 	}

@@ -49,7 +49,7 @@ static uint32_t make_frame(struct making *m, const struct profile_frame *frame, 
 	struct buf name = { 0 };
 	if (function != NULL && function->is_known) {
 		made.name = profile_text(p, function->name);
-		made.kind = frame->is_kernel ? FLAMEGRAPH_KERNEL : flame_is_jit(p, function) ? FLAMEGRAPH_JIT : FLAMEGRAPH_USER;
+		made.kind = frame->is_kernel ? FLAMEGRAPH_KERNEL : function->is_nameless ? FLAMEGRAPH_UNKNOWN : flame_is_jit(p, function) ? FLAMEGRAPH_JIT : FLAMEGRAPH_USER;
 	} else {
 		const char *where = made.image != NULL ? made.image : "unknown";
 		buf_printf(&name, where[0] == '[' ? "%s" : "[%s]", where);

@@ -55,6 +55,11 @@ static const char *text_or_null(const struct profile *profile, uint32_t id)
 	return id != 0 ? profile_text(profile, id) : NULL;
 }
 
+static bool is_named(const struct profile *p, const struct profile_frame *frame)
+{
+	return profile_function_is_named(&p->functions.data[p->chains.data[frame->first_line + frame->line_count - 1].function]);
+}
+
 static void add_addr(struct name_image *to, const struct profile *p, const struct profile_frame *frame)
 {
 	const struct profile_line *lines = &p->chains.data[frame->first_line];
@@ -63,10 +68,30 @@ static void add_addr(struct name_image *to, const struct profile *p, const struc
 	                          .linkage_name = text_or_null(p, p->functions.data[lines[frame->line_count - 1].function].linkage_name) };
 	for (uint32_t i = 0; i < frame->line_count; i++) {
 		const struct profile_function *f = &p->functions.data[lines[i].function];
-		vec_push(&to->frames, (struct name_frame){ .name = f->is_known ? profile_text(p, f->name) : NULL, .file = text_or_null(p, lines[i].file),
+		vec_push(&to->frames, (struct name_frame){ .name = profile_function_is_named(f) ? profile_text(p, f->plain_name != 0 ? f->plain_name : f->name) : NULL, .file = text_or_null(p, lines[i].file),
 		                                           .line = lines[i].line, .is_inlined = lines[i].is_inlined });
 	}
 	vec_push(&to->addrs, addr);
+}
+
+// Addresses ascend, but functions may lie inside others.
+static void add_function(struct name_image *to, const struct name_function *f)
+{
+	size_t at = to->functions.count;
+	while (at > 0 && to->functions.data[at - 1].start > f->start)
+		at--;
+	if (at > 0 && to->functions.data[at - 1].start == f->start)
+		return;
+	vec_push(&to->functions, *f);
+	memmove(&to->functions.data[at + 1], &to->functions.data[at], (to->functions.count - 1 - at) * sizeof(*f));
+	to->functions.data[at] = *f;
+}
+
+static void tell_function(struct name_image *to, const struct profile *p, const struct profile_frame *frame)
+{
+	const struct profile_function *f = &p->functions.data[p->chains.data[frame->first_line + frame->line_count - 1].function];
+	if (f->start != 0)
+		add_function(to, &(struct name_function){ .start = f->start, .size = f->size, .vaddr = f->vaddr, .unit = f->unit, .source = text_or_null(p, f->source) });
 }
 
 void inject_names(struct names *names, const struct profile *p, const struct names *from)
@@ -100,7 +125,9 @@ void inject_names(struct names *names, const struct profile *p, const struct nam
 		} else if (place->image_addr == places.data[i - 1].image_addr) {
 			continue; // the same address as a leaf and as a return address
 		}
-		add_addr(to, p, &p->frames.data[place->frame]);
+		tell_function(to, p, &p->frames.data[place->frame]);
+		if (is_named(p, &p->frames.data[place->frame]))
+			add_addr(to, p, &p->frames.data[place->frame]);
 	}
 	inject_folded(names, p, images);
 	free(images);

@@ -99,15 +99,29 @@ static bool set_option(struct choices *c, const struct option_value *v, struct e
 	return true;
 }
 
-static const struct digest_row *find_row(const struct digest *digest, const char *name, size_t length)
+static bool is_called(const char *text, const char *name, size_t length)
 {
-	const struct digest_row *best = NULL; // of that name in several files: the largest
+	return text != NULL && strlen(text) == length && memcmp(text, name, length) == 0;
+}
+
+// NULL with an error: none, or several that are told apart.
+static const struct digest_row *find_row(const struct digest *digest, const char *name, size_t length, struct err *err)
+{
+	const struct digest_row *best = NULL, *plain = NULL, *other = NULL; // of that name in several files: the largest
 	for (size_t i = 0; i < digest->rows.count; i++) {
 		const struct digest_row *row = &digest->rows.data[i];
-		if (strlen(row->name) == length && memcmp(row->name, name, length) == 0 && (best == NULL || row->k > best->k))
+		if (is_called(row->name, name, length) && (best == NULL || row->k > best->k))
 			best = row;
+		if (!is_called(row->plain, name, length))
+			continue;
+		other = plain != NULL ? plain : other;
+		plain = row;
 	}
-	return best;
+	if (best == NULL && other != NULL)
+		err_set(err, STATUS_USAGE, "--function: several are called '%.*s': %s, %s", (int)(length < 100 ? length : 100), name, other->name, plain->name);
+	else if (best == NULL && plain == NULL)
+		err_set(err, STATUS_USAGE, "--function: no '%.*s' in %s", (int)(length < 100 ? length : 100), name, digest->path);
+	return best != NULL ? best : other == NULL ? plain : NULL;
 }
 
 static void take_deff(struct plan_input *in, const struct digest_row *row)
@@ -123,9 +137,9 @@ static bool take_functions(struct choices *c, const struct digest *digest, struc
 	const char *name = c->function;
 	for (int i = 0; i < 2; i++) {
 		size_t length = strcspn(name, ",");
-		const struct digest_row *row = find_row(digest, name, length);
+		const struct digest_row *row = find_row(digest, name, length, err);
 		if (row == NULL)
-			return err_set(err, STATUS_USAGE, "--function: no '%.*s' in %s", (int)(length < 100 ? length : 100), name, digest->path);
+			return false;
 		*(i == 0 ? &c->input.share : &c->input.other) = row->k / digest->n;
 		take_deff(&c->input, row);
 		if (name[length] == '\0')

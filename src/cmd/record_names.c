@@ -45,6 +45,37 @@ static bool add_image(struct symbolizer *symbolizer, const struct sampled_code *
 	return true;
 }
 
+// What there is to say of a function beside its name: of one that an address follows in, once.
+static void add_function(struct name_image *image, const struct symbol_result *result)
+{
+	bool is_nameless = result->missing != SYMBOL_FOUND && result->bounds.end != 0;
+	struct name_function f = { .start = result->symbol_start, .vaddr = result->bounds.vaddr, .unit = result->unit, .source = result->source };
+	if (!is_nameless && !result->is_local)
+		return;
+	if (is_nameless)
+		f = (struct name_function){ .start = result->bounds.start, .size = result->bounds.end - result->bounds.start, .vaddr = result->bounds.vaddr };
+	if (image->functions.count == 0 || image->functions.data[image->functions.count - 1].start != f.start)
+		vec_push(&image->functions, f);
+}
+
+static int by_function(const void *a, const void *b)
+{
+	const struct name_function *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+// Ascending by start, each once.
+static void sort_functions(struct name_image *image)
+{
+	size_t kept = 0;
+	if (image->functions.count > 0)
+		qsort(image->functions.data, image->functions.count, sizeof(image->functions.data[0]), by_function);
+	for (size_t i = 0; i < image->functions.count; i++)
+		if (kept == 0 || by_function(&image->functions.data[kept - 1], &image->functions.data[i]) != 0)
+			image->functions.data[kept++] = image->functions.data[i];
+	image->functions.count = kept;
+}
+
 static void add_addr(struct name_image *image, uint64_t image_addr, const struct symbol_result *result)
 {
 	if (result->linkage_name == NULL && (result->count == 0 || result->frames[0].name == NULL))
@@ -192,6 +223,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 		}
 		const struct symbol_result *result = symbolizer_lookup(symbolizer, queries.data[i].image, addrs[i].image_addr);
 		add_addr(to, addrs[i].image_addr, result);
+		add_function(to, result);
 		add_aliases(to, symbolizer, result, &keys);
 		vec_push(&asked, (struct asked){ .query = queries.data[i], .image = names->images.count - 1 });
 	}
@@ -202,8 +234,10 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 		if (code.jitdump_fd >= 0)
 			record_jit(names, symbolizer, &code, addrs + i, next - i);
 	}
-	for (size_t i = 0; i < names->images.count; i++)
+	for (size_t i = 0; i < names->images.count; i++) {
 		sort_aliases(&names->images.data[i]);
+		sort_functions(&names->images.data[i]);
+	}
 	if (keys.count > 0)
 		add_calls(names, symbolizer, asked.data, asked.count, &keys, until_s);
 	for (size_t i = 0; i < damages.all.count; i++)

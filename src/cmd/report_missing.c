@@ -103,6 +103,9 @@ static void write_text(const struct packages *packages, const struct missing *mi
 	grouped(out, missing->samples);
 	buf_printf(out, " samples (%.2f%%) have no name for their innermost function; %.2f%% of stacks lack one somewhere\n",
 	           percent(missing->self, missing->samples), percent(missing->anywhere, missing->samples));
+	if (missing->bounded > 0)
+		buf_printf(out, "%.2f%% are in functions that go by file and start (FILE+0xADDR, as objdump -d FILE shows it), as their bounds alone are known\n",
+		           percent(missing->bounded, missing->samples));
 	if (missing->images.count > 0)
 		buf_string(out, "\n self %  stacks %  addresses  file\n");
 	for (size_t i = 0; i < missing->images.count; i++)
@@ -136,8 +139,8 @@ static void image_json(const struct packages *packages, const struct profile *pr
 	buf_byte(out, '{');
 	json_string(out, "file", shown.path);
 	buf_printf(out, ",\"build_id\":\"%s\",", shown.build_id->size > 0 ? build_id_hex(shown.build_id, hex) : "");
-	buf_printf(out, "\"pid\":%u,\"self\":{\"samples\":%llu,\"share\":%.17g},\"stacks\":{\"samples\":%llu,\"share\":%.17g},\"addresses\":%llu,", dso->pid,
-	           (unsigned long long)row->self, percent(row->self, samples) / 100, (unsigned long long)row->anywhere,
+	buf_printf(out, "\"pid\":%u,\"self\":{\"samples\":%llu,\"share\":%.17g},\"bounded\":%llu,\"stacks\":{\"samples\":%llu,\"share\":%.17g},\"addresses\":%llu,", dso->pid,
+	           (unsigned long long)row->self, percent(row->self, samples) / 100, (unsigned long long)row->bounded, (unsigned long long)row->anywhere,
 	           percent(row->anywhere, samples) / 100, (unsigned long long)row->addresses);
 	json_string(out, "why", buf_text(&shown.why));
 	buf_byte(out, ',');
@@ -152,8 +155,9 @@ static void image_json(const struct packages *packages, const struct profile *pr
 
 static void write_json(const struct packages *packages, const struct missing *missing, const struct profile *profile, struct buf *out)
 {
-	buf_printf(out, "{\"schema\":\"perfsample-missing/1\",\"samples\":%llu,\"self\":%llu,\"stacks\":%llu,\"images\":[", (unsigned long long)missing->samples,
-	           (unsigned long long)missing->self, (unsigned long long)missing->anywhere);
+	buf_printf(out, "{\"schema\":\"perfsample-missing/1\",\"samples\":%llu,\"self\":%llu,\"bounded\":%llu,\"stacks\":%llu,\"images\":[",
+	           (unsigned long long)missing->samples, (unsigned long long)missing->self, (unsigned long long)missing->bounded,
+	           (unsigned long long)missing->anywhere);
 	for (size_t i = 0; i < missing->images.count; i++) {
 		buf_string(out, i > 0 ? "," : "");
 		image_json(packages, profile, &missing->images.data[i], missing->samples, out);
@@ -174,7 +178,7 @@ static void write_json(const struct packages *packages, const struct missing *mi
 
 static void write_tsv(const struct packages *packages, const struct missing *missing, const struct profile *profile, struct buf *out)
 {
-	buf_string(out, "file\tbuild_id\tself.samples\tself.share\tstacks.samples\tstacks.share\taddresses\twhy\thelp\n");
+	buf_string(out, "file\tbuild_id\tself.samples\tself.share\tstacks.samples\tstacks.share\taddresses\twhy\thelp\tself.bounded\n");
 	for (size_t i = 0; i < missing->images.count; i++) {
 		const struct missing_image *row = &missing->images.data[i];
 		struct shown shown = show(packages, profile, row);
@@ -186,7 +190,7 @@ static void write_tsv(const struct packages *packages, const struct missing *mis
 		escape_tsv(out, buf_text(&shown.why), shown.why.size);
 		buf_byte(out, '\t');
 		escape_tsv(out, buf_text(&shown.help), shown.help.size);
-		buf_byte(out, '\n');
+		buf_printf(out, "\t%llu\n", (unsigned long long)row->bounded);
 		release(&shown);
 	}
 }

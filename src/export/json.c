@@ -235,7 +235,7 @@ static void write_keys(struct buf *out, const struct report_row *row)
 		else if (key == KEY_CPU)
 			json_put_number(out, names[key], row->cpu);
 		else
-			string(out, names[key], row->keys[key]);
+			string(out, names[key], key == KEY_SYMBOL && row->plain_name != NULL ? row->plain_name : row->keys[key]);
 	}
 	string_or_null(out, "file", row->file);
 	number_or_null(out, "line", row->line, row->file != NULL);
@@ -295,6 +295,13 @@ static void write_row(struct buf *out, const struct report *r, const struct repo
 	json_close_array(out);
 	json_put_bool(out, "kernel", row->is_kernel);
 	json_put_bool(out, "unresolved", row->is_unresolved);
+	json_put_bool(out, "named", !row->is_unresolved);
+	if (row->told_by != NULL)
+		string(out, "told_apart_by", row->told_by);
+	if (row->address != NULL)
+		string(out, "address", row->address);
+	if (row->build_id != NULL)
+		string(out, "build_id", row->build_id);
 	interval(out, "range", row->shown);
 	json_put_bool(out, "range_is_run", row->shown_is_run);
 	bool run_only = (row->flags & ROW_RUN_ONLY) != 0;

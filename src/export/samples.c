@@ -136,6 +136,7 @@ static void put_frames(struct writer *w)
 		json_put_text(w->out, "kind", step->is_mark ? "mark" : export_step_is_kernel(w->profile, step) ? "kernel" : "user");
 		if (!step->is_mark) {
 			json_put_bool(w->out, "known", export_place_is_known(w->profile, step->place));
+			json_put_bool(w->out, "named", export_place_is_known(w->profile, step->place) && profile_function_is_named(&w->profile->functions.data[step->place]));
 			json_put_bool(w->out, "inlined", export_step_is_inlined(w->profile, step));
 			json_put_text(w->out, "via", frame_via_name(w->profile->frames.data[step->frame].via));
 			put_address(w, step);

@@ -216,11 +216,31 @@ static void explain_aliases(struct text *t, const char *aliases)
 	}
 }
 
+static bool has_row(const struct report *r, const char *symbol)
+{
+	for (size_t i = 0; i < r->events.count; i++)
+		for (size_t j = 0; j < r->events.data[i].rows.count; j++) {
+			const char *name = r->events.data[i].rows.data[j].keys[KEY_SYMBOL];
+			if (name != NULL && strcmp(name, symbol) == 0)
+				return true;
+		}
+	return false;
+}
+
+// Whether a row is meant: by its name as shown, or, where no row is shown by that, by its name without what tells it from others.
+static bool is_called(const struct report *r, const struct report_row *row, const char *symbol)
+{
+	const char *name = row->keys[KEY_SYMBOL];
+	if (name == NULL || strcmp(name, symbol) == 0)
+		return name != NULL;
+	return row->plain_name != NULL && strcmp(row->plain_name, symbol) == 0 && !has_row(r, symbol);
+}
+
 void text_explain(struct text *t, const char *symbol)
 {
 	for (size_t i = 0; i < t->event->rows.count; i++) {
 		const struct report_row *row = &t->event->rows.data[i];
-		if (row->keys[KEY_SYMBOL] == NULL || strcmp(row->keys[KEY_SYMBOL], symbol) != 0)
+		if (!is_called(t->report, row, symbol))
 			continue;
 		buf_string(t->out, "\n");
 		text_label(t, row, 0);
@@ -238,15 +258,29 @@ void text_explain(struct text *t, const char *symbol)
 	}
 }
 
-static bool has_symbol(const struct report *r, const char *symbol)
+// Whether the rows that the name means are there and of one function.
+static bool find_symbol(const struct report *r, const char *symbol, struct err *err)
 {
+	struct buf names = { 0 };
+	size_t count = 0;
+	const char *first = NULL;
 	for (size_t i = 0; i < r->events.count; i++)
 		for (size_t j = 0; j < r->events.data[i].rows.count; j++) {
-			const char *name = r->events.data[i].rows.data[j].keys[KEY_SYMBOL];
-			if (name != NULL && strcmp(name, symbol) == 0)
-				return true;
+			const struct report_row *row = &r->events.data[i].rows.data[j];
+			if (!is_called(r, row, symbol))
+				continue;
+			const char *name = row->keys[KEY_SYMBOL];
+			if (first != NULL && strcmp(first, name) == 0)
+				continue;
+			first = first == NULL ? name : first;
+			buf_printf(&names, "%s%s", count++ > 0 ? ", " : "", name);
 		}
-	return false;
+	if (count == 0)
+		err_set(err, STATUS_USAGE, "no function %s in this recording", symbol);
+	else if (count > 1)
+		err_set(err, STATUS_USAGE, "%zu functions are called '%s': %s", count, symbol, buf_text(&names));
+	buf_release(&names);
+	return count == 1;
 }
 
 static bool write(const struct export_input *input, struct buf *out, struct err *err)
@@ -254,8 +288,8 @@ static bool write(const struct export_input *input, struct buf *out, struct err 
 	const struct report *r = input->report;
 	if (input->fields != NULL && !text_check_fields(input->fields, err))
 		return false;
-	if (input->explain != NULL && !has_symbol(r, input->explain))
-		return err_set(err, STATUS_USAGE, "no function %s in this recording", input->explain);
+	if (input->explain != NULL && !find_symbol(r, input->explain, err))
+		return false;
 	size_t width = input->columns > 0 ? input->columns : NARROW;
 	bool wide = input->wide || width >= WIDE_FROM;
 	if (r->events.count == 0)

@@ -60,6 +60,8 @@ size_t text_rank_width(const struct text *t);
 // Symbol and dso, or the other keys, in the columns that are left.
 void text_label(struct text *t, const struct report_row *row, size_t at_column);
 void text_label_header(struct text *t);
+// What a row that goes by an address is, where one is shown.
+void text_nameless(struct text *t, const char *word, size_t indent, size_t columns);
 void text_calls(struct text *t, const struct report_row *row, size_t indent);
 // Largest share a function that is not shown can have: of the rows, and of none at all.
 double text_largest_hidden(const struct text *t, bool worst_case);

@@ -269,6 +269,18 @@ static void trim(struct buf *out)
 	buf_text(out);
 }
 
+// The name, and what tells the function from others of that name, which stays whole for as long as there is room for it.
+static void write_told(struct text *t, const struct report_row *row, size_t left)
+{
+	struct buf by = { 0 };
+	buf_string(&by, " (");
+	size_t taken = text_name(&by, row->told_by, left / 2) + 3;
+	buf_byte(&by, ')');
+	text_symbol(t->out, row->plain_name, left > taken + 8 ? left - taken : 8);
+	buf_add(t->out, by.data, by.size);
+	buf_release(&by);
+}
+
 static void write_symbol(struct text *t, const struct report_row *row, size_t left)
 {
 	const char *name = row->keys[KEY_SYMBOL], *dso = row->keys[KEY_DSO] != NULL ? row->keys[KEY_DSO] : "";
@@ -282,9 +294,28 @@ static void write_symbol(struct text *t, const struct report_row *row, size_t le
 		buf_byte(&place, ')');
 	}
 	size_t taken = utf8_columns(buf_text(&place), place.size);
-	text_symbol(t->out, name, left > taken + 16 ? left - taken : 16);
+	left = left > taken + 16 ? left - taken : 16;
+	if (row->told_by != NULL)
+		write_told(t, row, left);
+	else
+		text_symbol(t->out, name, left);
 	buf_add(t->out, place.data, place.size);
 	buf_release(&place);
+}
+
+void text_nameless(struct text *t, const char *word, size_t indent, size_t columns)
+{
+	const struct report_row *row = NULL;
+	for (size_t i = 0; i < t->shown && row == NULL; i++)
+		if (t->event->rows.data[i].is_nameless)
+			row = &t->event->rows.data[i];
+	if (row == NULL)
+		return;
+	struct buf text = { 0 };
+	buf_printf(&text, "%s: a function without a name, by where it starts in the file (objdump -d); a part that the compiler moved away is a row of its own",
+	           row->keys[KEY_SYMBOL]);
+	text_wrapped(t, word, indent, columns, buf_text(&text));
+	buf_release(&text);
 }
 
 void text_label(struct text *t, const struct report_row *row, size_t at_column)

@@ -647,6 +647,7 @@ void text_narrow(struct text *t)
 	write_notes(t);
 	if (t->shown == 0)
 		return;
+	text_nameless(t, "names", HEAD, NARROW);
 	write_range(t);
 	write_table(t);
 	write_next(t);

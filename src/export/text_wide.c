@@ -312,6 +312,7 @@ void text_wide(struct text *t)
 	write_samples(t);
 	write_loss(t);
 	write_rows_rule(t);
+	text_nameless(t, "names", HEAD, t->width);
 	double conf = 100 * t->report->options.confidence;
 	char title[40];
 	size_t rank_columns = text_rank_width(t);

@@ -34,7 +34,7 @@ static void write_header(const struct report *r, struct buf *out)
 		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 			buf_printf(out, "\t%s.%s", i == 0 ? "self" : "total", names[n]);
 	}
-	buf_string(out, "\tflags\tsamples.taken\tsamples.lost\tsamples.silent\tstacks.truncated\tstacks.failed\tstack_ends.guessed\tstack_ends\tverdict\n");
+	buf_string(out, "\tflags\tsamples.taken\tsamples.lost\tsamples.silent\tstacks.truncated\tstacks.failed\tstack_ends.guessed\tstack_ends\tverdict\tnamed\ttold_apart_by\taddress\tbuild_id\n");
 }
 
 // What was not measured is -1 in the model and an empty cell here.
@@ -77,13 +77,20 @@ static void write_event(const struct report_event *e, struct buf *out)
 	buf_printf(out, "\t%s", verdict_name(e->verdict));
 }
 
+static void write_function(const struct report_row *row, struct buf *out)
+{
+	buf_printf(out, "\t%d\t", !row->is_unresolved);
+	text(out, row->told_by != NULL ? row->told_by : "");
+	buf_printf(out, "%s\t%s", row->address != NULL ? row->address : "", row->build_id != NULL ? row->build_id : "");
+}
+
 static void write_row(const struct report *r, const struct report_event *e, const struct report_row *row, struct buf *out)
 {
 	static const char *const flags[] = { "few", "trend", "aliasing", "tied_loss", "run_only" };
 	text(out, e->name);
 	for (size_t key = 0; key < KEY_COUNT; key++)
 		if (key != KEY_EVENT && has_key(r, key))
-			text(out, row->keys[key] != NULL ? row->keys[key] : "");
+			text(out, row->keys[key] == NULL ? "" : key == KEY_SYMBOL && row->plain_name != NULL ? row->plain_name : row->keys[key]);
 	buf_printf(out, "%u\t%u", row->rank_lo, row->rank_hi);
 	write_measure(&row->self, out);
 	write_measure(&row->total, out);
@@ -95,6 +102,7 @@ static void write_row(const struct report *r, const struct report_event *e, cons
 			separator = ",";
 		}
 	write_event(e, out);
+	write_function(row, out);
 	buf_byte(out, '\n');
 }
 

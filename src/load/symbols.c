@@ -17,7 +17,7 @@
 enum { ALIASES_MOST = 64, PROCESSORS_LIMIT = 4 };
 
 enum { NAMED_SLOTS = 4096 };
-struct named { const char *name, *linkage_name; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
+struct named { const char *name, *linkage_name; uint64_t start; uint32_t dso, function; bool is_used; }; // texts of the symbolizer, or NULL
 enum { LINED_SLOTS = 4096 };
 struct lined { const struct symbol_result *result; uint32_t dso, first_line, line_count; }; // the lines of a result
 
@@ -164,8 +164,37 @@ static const char *find_callee(const struct name_image *names, uint64_t image_ad
 	return call != NULL ? call->callee : NULL;
 }
 
+static int compare_function(const void *key, const void *entry)
+{
+	const uint64_t *start = key;
+	const struct name_function *f = entry;
+	return *start < f->start ? -1 : *start > f->start;
+}
+
+static void preset_source(const struct name_image *names, struct symbol_result *known)
+{
+	const struct name_function *f = names->functions.count == 0 ? NULL
+		: bsearch(&known->symbol_start, names->functions.data, names->functions.count, sizeof(*f), compare_function);
+	if (f == NULL || f->size > 0)
+		return;
+	known->is_local = true;
+	known->bounds = (struct symbol_bounds){ .start = f->start, .vaddr = f->vaddr };
+	known->unit = f->unit;
+	known->source = f->source;
+}
+
+static void preset_bounds(struct symbols *symbols, uint32_t image, const struct name_image *names)
+{
+	for (size_t i = 0; i < names->functions.count; i++) {
+		const struct name_function *f = &names->functions.data[i];
+		if (f->size > 0)
+			symbolizer_preset_bounds(symbols->symbolizer, image, &(struct symbol_bounds){ .start = f->start, .end = f->start + f->size, .vaddr = f->vaddr });
+	}
+}
+
 static void preset_image(struct symbols *symbols, uint32_t image, const struct name_image *names)
 {
+	preset_bounds(symbols, image, names);
 	struct symbol_frame *frames = mem_zero(names->frames.count + 1, sizeof(*frames));
 	for (size_t i = 0; i < names->frames.count; i++) {
 		const struct name_frame *from = &names->frames.data[i];
@@ -182,6 +211,7 @@ static void preset_image(struct symbols *symbols, uint32_t image, const struct n
 		struct symbol_result known = { .frames = &frames[first], .count = count, .symbol_start = addr->symbol_start,
 		                               .linkage_name = addr->linkage_name };
 		struct symbol_alias aliases[ALIASES_MOST], callee;
+		preset_source(names, &known);
 		known.aliases = aliases;
 		known.alias_count = names->aliases.count > 0 ? find_aliases(names, addr->symbol_start, aliases) : 0;
 		known.is_callee_known = symbols->has_folded_names; // the recorder asked every call site that may matter
@@ -260,25 +290,46 @@ static uint32_t intern_name(struct symbols *symbols, const char *name)
 	return intern_bytes(&symbols->loader->profile->names, name, length);
 }
 
-static uint32_t function_of(struct symbols *symbols, const char *name, const char *linkage_name, uint32_t dso)
+static uint32_t function_of(struct symbols *symbols, const char *name, const struct symbol_result *result, uint32_t dso)
 {
 	struct profile *profile = symbols->loader->profile;
-	uint64_t hash = hash_pair((uint64_t)(uintptr_t)name ^ (uint64_t)dso << 48, (uint64_t)(uintptr_t)linkage_name);
+	const char *linkage_name = result != NULL ? result->linkage_name : NULL;
+	uint64_t start = result != NULL && result->is_local ? result->symbol_start : 0;
+	uint64_t hash = hash_pair((uint64_t)(uintptr_t)name ^ (uint64_t)dso << 48, (uint64_t)(uintptr_t)linkage_name ^ start << 20);
 	struct named *slot = &symbols->named[hash % NAMED_SLOTS];
-	if (!slot->is_used || slot->name != name || slot->linkage_name != linkage_name || slot->dso != dso) {
+	if (!slot->is_used || slot->name != name || slot->linkage_name != linkage_name || slot->dso != dso || slot->start != start) {
 		struct profile_function function = { .name = intern_name(symbols, name != NULL ? name : "[unknown]"),
 		                                     .linkage_name = linkage_name != NULL ? intern_name(symbols, linkage_name) : 0,
-		                                     .dso = dso, .is_known = name != NULL };
-		*slot = (struct named){ .name = name, .linkage_name = linkage_name, .dso = dso, .is_used = true,
+		                                     .dso = dso, .is_known = name != NULL, .start = start };
+		if (start != 0) {
+			function.vaddr = result->bounds.vaddr;
+			function.unit = result->unit;
+			function.source = result->source != NULL ? intern_string(&profile->names, result->source) : 0;
+		}
+		*slot = (struct named){ .name = name, .linkage_name = linkage_name, .start = start, .dso = dso, .is_used = true,
 		                        .function = profile_add_function(profile, &function) };
 	}
 	return slot->function;
 }
 
-static void add_line(struct symbols *symbols, const struct symbol_frame *from, uint32_t dso, const char *linkage_name)
+// Of a function without a name whose bounds are known.
+static uint32_t nameless_function(struct symbols *symbols, const struct symbol_bounds *bounds, uint32_t dso)
 {
 	struct profile *profile = symbols->loader->profile;
-	struct profile_line line = { .function = function_of(symbols, from != NULL ? from->name : NULL, linkage_name, dso) };
+	char *name = mem_printf("%s+0x%llx", profile_text(profile, profile->dsos.data[dso].short_name), (unsigned long long)bounds->vaddr);
+	struct profile_function function = { .name = intern_string(&profile->names, name), .dso = dso, .is_known = true, .is_nameless = true,
+	                                     .start = bounds->start, .vaddr = bounds->vaddr, .size = bounds->end - bounds->start };
+	free(name);
+	return profile_add_function(profile, &function);
+}
+
+// `result`: of the function that has the code; NULL: one that is inlined there.
+static void add_line(struct symbols *symbols, const struct symbol_frame *from, uint32_t dso, const struct symbol_result *result)
+{
+	struct profile *profile = symbols->loader->profile;
+	bool is_nameless = result != NULL && from->name == NULL && result->bounds.end != 0 && dso != PROFILE_NONE;
+	struct profile_line line = { .function = is_nameless ? nameless_function(symbols, &result->bounds, dso) :
+	                                         function_of(symbols, from != NULL ? from->name : NULL, result, dso) };
 	if (from != NULL && from->file != NULL) {
 		line.file = intern_string(&profile->names, from->file);
 		line.line = from->line;
@@ -305,8 +356,8 @@ static void name_frame(struct symbols *symbols, uint32_t id)
 	}
 	frame->first_line = (uint32_t)profile->chains.count;
 	for (size_t i = 0; result != NULL && i < result->count; i++) {
-		bool has_code = i + 1 == result->count; // the linkage name is that of the symbol, not of what was inlined
-		add_line(symbols, &result->frames[i], frame->dso, has_code ? result->linkage_name : NULL);
+		bool has_code = i + 1 == result->count; // the symbol is not that of what was inlined
+		add_line(symbols, &result->frames[i], frame->dso, has_code ? result : NULL);
 	}
 	const struct profile_dso *dso = frame->dso != PROFILE_NONE ? &profile->dsos.data[frame->dso] : NULL;
 	if (frame->first_line == profile->chains.count) {

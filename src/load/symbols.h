@@ -15,7 +15,7 @@ struct symbols {
 	struct lined *lined;       // lines made lately
 	uint32_t kernel;           // one image for the kernel and its modules; PROFILE_NONE: not asked yet
 	bool has_other_kernel, has_folded_names;
-	struct named *named;       // functions met, by their texts
+	struct named *named;       // functions met, by their texts and starts
 	VEC(const struct symbol_result *) folded; // by frame, of functions that have aliases; empty when none has
 };
 

@@ -176,11 +176,31 @@ uint32_t text_dso(struct text_reader *t, const char *path, size_t length)
 	return profile_add_dso(p, &dso);
 }
 
+// "liblzma.so.5+0x1a2f0": a function without a name, by file and start. Of a known file, it must be that one's. 0: it is none.
+static uint64_t nameless_start(const struct text_reader *t, const char *name, size_t length, uint32_t dso)
+{
+	const char *plus = memrchr(name, '+', length);
+	uint64_t start = 0;
+	if (plus == NULL || plus == name || name + length - plus < 4 || name + length - plus > 19 || plus[1] != '0' || plus[2] != 'x')
+		return 0;
+	for (const char *at = plus + 3; at < name + length; at++) {
+		if (!isxdigit((unsigned char)*at))
+			return 0;
+		start = start << 4 | (uint64_t)(*at <= '9' ? *at - '0' : (*at | 32) - 'a' + 10);
+	}
+	uint32_t file = dso != PROFILE_NONE ? t->profile->dsos.data[dso].short_name : 0;
+	bool is_there = dso == PROFILE_NONE || (intern_length(&t->profile->names, file) == (size_t)(plus - name) &&
+	                                        memcmp(intern_text(&t->profile->names, file), name, (size_t)(plus - name)) == 0);
+	return is_there ? start : 0;
+}
+
 uint32_t text_function(struct text_reader *t, const char *name, size_t length, uint32_t dso)
 {
 	bool is_known = length > 0 && !(length == 9 && memcmp(name, "[unknown]", 9) == 0);
 	struct profile_function f = { .name = is_known ? intern_bytes(&t->profile->names, name, length) : intern_string(&t->profile->names, "[unknown]"),
 	                              .dso = dso, .is_known = is_known };
+	f.start = f.vaddr = is_known ? nameless_start(t, name, length, dso) : 0;
+	f.is_nameless = f.start != 0;
 	return profile_add_function(t->profile, &f);
 }
 

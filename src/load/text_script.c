@@ -222,13 +222,21 @@ static const char *opening(const char *begin, const char *end)
 	return NULL;
 }
 
+// Whether the name's first `length` bytes are that of the frame's file: "liblzma.so.5+0x1a2f0" is a function without a name, no offset in one. (Places without folders,
+// as perf has eBPF programs, are functions themselves.)
+static bool is_file_name(const struct frame_line *f, size_t length)
+{
+	const char *slash = f->dso_length > 0 ? memrchr(f->dso, '/', f->dso_length) : NULL, *name = slash != NULL ? slash + 1 : NULL;
+	return name != NULL && (size_t)(f->dso + f->dso_length - name) == length && memcmp(name, f->name, length) == 0;
+}
+
 // "name+0x1f": the offset is cut off.
 static void take_offset(struct frame_line *f)
 {
 	size_t at = f->name_length;
 	while (at > 0 && isxdigit((uint8_t)f->name[at - 1]))
 		at--;
-	if (at == f->name_length || at < 4 || memcmp(f->name + at - 3, "+0x", 3) != 0)
+	if (at == f->name_length || at < 4 || memcmp(f->name + at - 3, "+0x", 3) != 0 || is_file_name(f, at - 3))
 		return;
 	f->offset = strtoull(f->name + at, NULL, 16);
 	f->name_length = at - 3;

@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "base/search.h"
 #include "elf/vdso.h"
+#include "perfdata/names_functions.h"
 
 // Everything is little endian. The body of tag 2:
 //	uleb count, then that many NUL-terminated strings, numbered from 1; 0 stands for "none"
@@ -31,7 +32,7 @@
 //	uleb images, as many as tag 2 has and in its order, each:
 //		uleb aliases, ascending, each: uleb symbol_start - the one before, uleb linkage name
 //		uleb calls, ascending, each: uleb address - the one before, uleb linkage name of the callee
-enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_PAGES = 7, TAG_PROGRAMS = 8, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
+enum { TAG_META = 1, TAG_NAMES = 2, TAG_CODES = 3, TAG_FOLDED = 4, TAG_VDSOS = 5, TAG_JITS = 6, TAG_PAGES = 7, TAG_PROGRAMS = 8, TAG_FUNCTIONS = 9, TAG_HEAD_BYTES = 16, CODES_MOST = 4 << 20 };
 
 void names_release(struct names *names)
 {
@@ -39,6 +40,7 @@ void names_release(struct names *names)
 		vec_release(&names->images.data[i].addrs);
 		vec_release(&names->images.data[i].frames);
 		vec_release(&names->images.data[i].aliases);
+		vec_release(&names->images.data[i].functions);
 		vec_release(&names->images.data[i].calls);
 	}
 	vec_release(&names->images);
@@ -366,6 +368,10 @@ void names_encode(const struct names *names, struct buf *out)
 		put_tag(out, TAG_FOLDED, &body);
 	}
 	buf_clear(&body);
+	names_encode_functions(names, &body);
+	if (body.size > 0)
+		put_tag(out, TAG_FUNCTIONS, &body);
+	buf_clear(&body);
 	encode_vdsos(&body, names);
 	if (body.size > 0)
 		put_tag(out, TAG_VDSOS, &body);
@@ -660,6 +666,8 @@ bool names_decode(struct names *names, const void *bytes, size_t size, struct er
 			wrong = decode_folded(names, &body);
 		else if (tag == TAG_PROGRAMS)
 			wrong = decode_programs(names, &body);
+		else if (tag == TAG_FUNCTIONS)
+			wrong = names_decode_functions(names, &body);
 		else if (tag == TAG_VDSOS)
 			wrong = decode_vdsos(names, &body);
 		else if (tag == TAG_JITS)

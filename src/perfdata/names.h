@@ -6,6 +6,8 @@
 // are still to be unwound.
 // Tag 8, behind tag 2 and only with anonymous code in it, says which program of a process such code is of: a process that executes another one
 // has other code at the same addresses.
+// Tag 9, behind tag 2, is what is known of sampled functions beside names: the bounds of those that have none, the source files of those that another of the same
+// name may stand beside (names_functions.c).
 // Tag 4, behind tag 2 and only where there is something to say, is about functions whose code is one with others' (gcc -fipa-icf, ld --icf). Layouts in names.c.
 #ifndef PERFSAMPLE_PERFDATA_NAMES_H
 #define PERFSAMPLE_PERFDATA_NAMES_H
@@ -26,6 +28,9 @@ struct name_addr {
 	uint32_t first_frame, frame_count; // into name_image.frames, innermost first
 };
 #define NAMES_ANY_PROGRAM UINT64_MAX
+// Of `size` 0: a function with a name that is local to a source file, so that another of that name may be another function; `unit` is the file's number in
+// the image (0: unknown), `source` its name (NULL: unknown). Else [start, start + size), a function without a name; `vaddr`: its start as `objdump -d` shows it.
+struct name_function { uint64_t start, size, vaddr; uint32_t unit; const char *source; };
 struct name_alias { uint64_t symbol_start; const char *linkage_name; }; // a further function that starts there
 struct name_call { uint64_t image_addr; const char *callee; };          // what the call that returns to image_addr + 1 calls
 struct name_image {
@@ -36,6 +41,7 @@ struct name_image {
 	uint64_t since_ns; // and of which program of that process (struct dso); else 0. NAMES_ANY_PROGRAM: the recorder did not tell them apart
 	VEC(struct name_addr) addrs; // ascending
 	VEC(struct name_frame) frames;
+	VEC(struct name_function) functions; // ascending by start
 	VEC(struct name_alias) aliases; // of functions in `addrs`, ascending
 	VEC(struct name_call) calls;    // of functions that have aliases, in whatever image; ascending
 };

@@ -64,7 +64,7 @@ uint32_t profile_add_dso(struct profile *profile, const struct profile_dso *dso)
 
 uint32_t profile_add_function(struct profile *profile, const struct profile_function *function)
 {
-	uint64_t key = hash_pair((uint64_t)function->name << 32 | function->linkage_name, (uint64_t)function->dso << 1 | function->is_known);
+	uint64_t key = hash_pair((uint64_t)function->name << 32 | function->linkage_name, ((uint64_t)function->dso << 1 | function->is_known) ^ function->start * 0x9e3779b97f4a7c15u);
 	for (;; key = next_key(key)) {
 		bool is_new;
 		uint32_t id = *hash_map_put(&profile->function_index, key, (uint32_t)profile->functions.count, &is_new);
@@ -72,9 +72,23 @@ uint32_t profile_add_function(struct profile *profile, const struct profile_func
 			vec_push(&profile->functions, *function);
 		const struct profile_function *row = &profile->functions.data[id];
 		if (row->name == function->name && row->linkage_name == function->linkage_name && row->dso == function->dso &&
-		    row->is_known == function->is_known)
+		    row->is_known == function->is_known && row->start == function->start)
 			return id;
 	}
+}
+
+bool profile_function_is_called(const struct profile *profile, const struct profile_function *function, const char *text)
+{
+	const uint32_t names[] = { function->name, function->plain_name, function->linkage_name };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if ((i == 0 || names[i] != 0) && strcmp(profile_text(profile, names[i]), text) == 0)
+			return true;
+	return false;
+}
+
+bool profile_function_is_by_address(const struct profile *profile, const struct profile_function *function)
+{
+	return function->is_nameless || (function->told_by != 0 && strncmp(profile_text(profile, function->told_by), "0x", 2) == 0);
 }
 
 // Nearly all frames fit into a key that tells them from all others: the row, which is memory to be waited for, need not be looked at. false: this one does not.

@@ -30,14 +30,35 @@ struct profile_dso {
 	uint32_t damage;           // intern id: what is wrong with one of its files, "FILE: offset …, expected …"; 0: nothing found
 };
 
+struct profile;
+
 // One function (or line) of a symbolized address. Rows are distinct by all members.
 struct profile_function {
-	uint32_t name, linkage_name, dso; // name: intern id; unknown: "[unknown]", or per-dso address
-	bool is_known;
+	uint32_t name, linkage_name, dso; // name: intern id; unknown: "[unknown]"
+	bool is_known;    // which function it is; so its samples are a row, a place of their own
+	bool is_nameless; // known by its bounds alone: `name` is file and start, "liblzma.so.5+0x1a2f0", the start as `objdump -d` shows it
+	uint64_t start;   // image address where it starts, of those that are told apart by it: local to a source file, or nameless; else 0
+	// Not part of the identity, and only with `start`:
+	uint64_t vaddr, size; // of the start; size: nameless
+	uint32_t source, unit; // the source file it is local to, as far as known without debug information: an intern id, and its number in the image; 0: unknown
+	// Not part of the identity: of a function that stands beside others of its name in the file, the name without what tells it apart ("init" of "init (a.c)"), and
+	// that ("a.c", or its start, "0x1139"); intern ids. 0: there are no others.
+	uint32_t plain_name, told_by;
 	// Not part of the identity: other functions whose code is this one's, by name, one a line, where some samples' callers do not tell which
 	// of them was called and this name was chosen by a rule; intern id, 0: none.
 	uint32_t aliases;
 };
+
+// Whether it has a name, and not just bounds.
+static inline bool profile_function_is_named(const struct profile_function *function)
+{
+	return function->is_known && !function->is_nameless;
+}
+
+// Whether somebody who writes `text` means it: its name as shown, that without what tells it apart, its linkage name.
+bool profile_function_is_called(const struct profile *profile, const struct profile_function *function, const char *text);
+// Whether it goes by an address, which says which function it is in one build of the file alone.
+bool profile_function_is_by_address(const struct profile *profile, const struct profile_function *function);
 
 struct profile_line { uint32_t function, file /* intern id, 0 none */, line; bool is_inlined; };
 

@@ -4,15 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct item { const struct digest_row *row; size_t run; };
+#include "base/hash.h"
+#include "base/intern.h"
+
+struct item { const struct digest_row *row; const char *name; size_t run; }; // name: by which it is matched
 
 static int by_name(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
-	int order = strcmp(x->row->name, y->row->name);
+	int order = strcmp(x->name, y->name);
 	if (order == 0)
 		order = strcmp(x->row->dso, y->row->dso);
-	return order != 0 ? order : x->run < y->run ? -1 : x->run > y->run;
+	if (order == 0 && x->run != y->run)
+		order = x->run < y->run ? -1 : 1;
+	return order != 0 ? order : strcmp(x->row->name, y->row->name);
 }
 
 const struct digest_row *diff_match_row(const struct diff_match *match, int side, size_t run)
@@ -58,26 +63,85 @@ static void join_renamed(struct diff_matches *m)
 	m->rows.count = kept;
 }
 
+// ---------------------------------------------------------------- by which name
+
+struct naming {
+	struct arena *arena;
+	struct intern texts;
+	struct hash_map builds; // file -> the build that its addresses are of; UINT32_MAX: several
+	struct hash_map told;   // (name, file, source) -> what a function is shown as that is told apart by its source somewhere
+};
+
+static uint64_t told_key(struct naming *n, const char *name, const char *dso, const char *source)
+{
+	uint64_t file = hash_pair(intern_string(&n->texts, name), intern_string(&n->texts, dso));
+	return hash_pair(file, intern_string(&n->texts, source));
+}
+
+static void note_row(struct naming *n, const struct digest_row *row)
+{
+	if (row->build != NULL) {
+		bool is_new;
+		uint32_t build = intern_string(&n->texts, row->build);
+		uint32_t *known = hash_map_put(&n->builds, intern_string(&n->texts, row->dso), build, &is_new);
+		if (!is_new && *known != build)
+			*known = UINT32_MAX;
+	} else if (row->plain != NULL && row->source != NULL) {
+		hash_map_put(&n->told, told_key(n, row->plain, row->dso, row->source), intern_string(&n->texts, row->name), NULL);
+	}
+}
+
+static const char *name_of(struct naming *n, const struct digest_row *row)
+{
+	if (row->build != NULL && *hash_map_get(&n->builds, intern_string(&n->texts, row->dso)) == UINT32_MAX)
+		return row->plain != NULL ? row->plain : "[unknown]";
+	const uint32_t *told = row->plain == NULL && row->source != NULL ? hash_map_get(&n->told, told_key(n, row->name, row->dso, row->source)) : NULL;
+	if (told == NULL)
+		return row->name;
+	const char *name = intern_text(&n->texts, *told);
+	return arena_string(n->arena, name, strlen(name));
+}
+
+// Several rows of one recording that are matched by one name are one.
+static const struct digest_row *joined(struct arena *arena, const struct digest_row *row, const struct digest_row *other)
+{
+	struct digest_row *sum = arena_alloc(arena, sizeof(*sum));
+	*sum = *row;
+	digest_join(sum, other);
+	return sum;
+}
+
 void diff_match(struct diff_matches *m, const struct digest *const *base, size_t base_runs, const struct digest *const *new_, size_t new_runs)
 {
 	*m = (struct diff_matches){ .base = base, .new_ = new_, .base_runs = base_runs, .new_runs = new_runs };
 	size_t runs = base_runs + new_runs;
 	VEC(struct item) items = { 0 };
+	struct naming naming = { .arena = &m->arena };
+	intern_init(&naming.texts);
 	for (size_t r = 0; r < runs; r++) {
 		const struct digest *d = r < base_runs ? base[r] : new_[r - base_runs];
-		for (size_t i = 0; i < d->rows.count; i++)
-			vec_push(&items, (struct item){ &d->rows.data[i], r });
+		for (size_t i = 0; i < d->rows.count; i++) {
+			vec_push(&items, (struct item){ &d->rows.data[i], NULL, r });
+			note_row(&naming, &d->rows.data[i]);
+		}
 	}
+	for (size_t i = 0; i < items.count; i++)
+		items.data[i].name = name_of(&naming, items.data[i].row);
+	hash_map_release(&naming.builds);
+	hash_map_release(&naming.told);
+	intern_release(&naming.texts);
 	if (items.count > 0)
 		qsort(items.data, items.count, sizeof(*items.data), by_name);
 	for (size_t i = 0; i < items.count; i++) {
 		const struct digest_row *row = items.data[i].row;
 		struct diff_match *last = m->rows.count > 0 ? &m->rows.data[m->rows.count - 1] : NULL;
-		if (last == NULL || strcmp(last->name, row->name) != 0 || strcmp(last->dso, row->dso) != 0) {
+		const char *name = items.data[i].name;
+		if (last == NULL || strcmp(last->name, name) != 0 || strcmp(last->dso, row->dso) != 0) {
 			last = vec_add(&m->rows);
-			*last = (struct diff_match){ row->name, row->dso, arena_alloc(&m->arena, runs * sizeof(*last->rows)), base_runs };
+			*last = (struct diff_match){ name, row->dso, arena_alloc(&m->arena, runs * sizeof(*last->rows)), base_runs };
 		}
-		last->rows[items.data[i].run] = row;
+		const struct digest_row **place = &last->rows[items.data[i].run];
+		*place = *place == NULL ? row : joined(&m->arena, *place, row);
 	}
 	vec_release(&items);
 	join_renamed(m);

@@ -56,10 +56,21 @@ static int by_name(const void *a, const void *b)
 {
 	const struct digest_row *x = a, *y = b;
 	int order = strcmp(x->name, y->name);
-	return order != 0 ? order : strcmp(x->dso, y->dso);
+	if (order == 0)
+		order = strcmp(x->dso, y->dso);
+	return order != 0 || x->build == NULL || y->build == NULL ? order : strcmp(x->build, y->build);
 }
 
-// Rows that became one by their names: counts add up, the larger design effect stays.
+void digest_join(struct digest_row *into, const struct digest_row *row)
+{
+	into->k += row->k;
+	into->deff = fmax(into->deff, row->deff);
+	into->blocks = row->blocks < into->blocks ? row->blocks : into->blocks;
+	into->visits += row->visits;
+	into->visits_outside = row->visits_outside < into->visits_outside ? row->visits_outside : into->visits_outside;
+}
+
+// Rows that became one by their names.
 static void join_equals(struct digest *digest)
 {
 	size_t kept = 0;
@@ -72,11 +83,7 @@ static void join_equals(struct digest *digest)
 			digest->rows.data[kept++] = *row;
 			continue;
 		}
-		last->k += row->k;
-		last->deff = fmax(last->deff, row->deff);
-		last->blocks = row->blocks < last->blocks ? row->blocks : last->blocks;
-		last->visits += row->visits;
-		last->visits_outside = row->visits_outside < last->visits_outside ? row->visits_outside : last->visits_outside;
+		digest_join(last, row);
 	}
 	digest->rows.count = kept;
 }
@@ -91,7 +98,9 @@ static void add_rows(struct digest *digest, const struct report_event *event, bo
 			continue;
 		digest_base_dso(row->keys[KEY_DSO] != NULL ? row->keys[KEY_DSO] : "[unknown]", dso, sizeof(dso));
 		vec_push(&digest->rows, (struct digest_row){ .name = keep(digest, row->keys[KEY_SYMBOL]), .dso = keep(digest, dso), .k = m->samples,
-		         .deff = m->deff, .blocks = m->blocks, .visits = m->visits, .visits_outside = m->visits_outside, .is_known = !row->is_unresolved });
+		         .deff = m->deff, .blocks = m->blocks, .visits = m->visits, .visits_outside = m->visits_outside, .is_known = !row->is_unresolved, .plain = row->plain_name != NULL ? keep(digest, row->plain_name) : NULL,
+		         .build = row->is_by_address ? keep(digest, row->build_id != NULL ? row->build_id : "") : NULL,
+		         .source = row->source != NULL ? keep(digest, row->source) : NULL });
 	}
 	join_equals(digest);
 }

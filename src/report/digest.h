@@ -19,7 +19,13 @@ struct digest_row {
 	size_t blocks;            // that deff comes from
 	uint64_t visits, visits_outside;
 	bool is_known;
+	// What matches functions of different builds, where the name is not enough (diff_match.h): NULL where there is nothing to say.
+	const char *plain;        // of one that is told apart from others of its name: without that
+	const char *build;        // of one that goes by its address: the build ID of the file that has it, "" unknown
+	const char *source;       // the source file that a function is local to, without folders
 };
+// Adds the figures of a row of the same recording that counts as the same function: counts add up, the larger design effect stays.
+void digest_join(struct digest_row *into, const struct digest_row *row);
 struct digest_inlined { const char *name, *into; double samples; }; // where most samples of an inlined function were
 
 struct digest {

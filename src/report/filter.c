@@ -31,7 +31,7 @@ static bool keeps_leaf(const struct report_filter *filter, const struct profile 
 		return true;
 	for (uint32_t i = 0; frame != NULL && i < frame->line_count; i++) {
 		const struct profile_function *f = &profile->functions.data[profile->chains.data[frame->first_line + i].function];
-		if (has_text(filter->symbols, profile_text(profile, f->name)))
+		if (has_text(filter->symbols, profile_text(profile, f->name)) || (f->plain_name != 0 && has_text(filter->symbols, profile_text(profile, f->plain_name))))
 			return true;
 	}
 	return (frame == NULL || frame->line_count == 0) && has_text(filter->symbols, "[unknown]");

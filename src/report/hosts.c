@@ -51,7 +51,8 @@ static uint32_t function_of(struct hosts *m, const struct digest_row *row)
 {
 	struct buf key = { 0 };
 	buf_add(&key, row->name, strlen(row->name) + 1);
-	buf_string(&key, row->dso);
+	buf_add(&key, row->dso, strlen(row->dso) + 1);
+	buf_string(&key, row->build != NULL ? row->build : ""); // in another build there is another function at that address
 	uint32_t id = intern_bytes(&m->keys, (const char *)key.data, key.size) - 1;
 	buf_release(&key);
 	if (id == m->functions.count) {

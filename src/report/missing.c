@@ -14,7 +14,12 @@ static bool is_unresolved(const struct profile *profile, const struct profile_fr
 {
 	if (frame->line_count == 0)
 		return true;
-	return !profile->functions.data[profile->chains.data[frame->first_line + frame->line_count - 1].function].is_known;
+	return !profile_function_is_named(&profile->functions.data[profile->chains.data[frame->first_line + frame->line_count - 1].function]);
+}
+
+static bool is_bounded(const struct profile *profile, const struct profile_frame *frame)
+{
+	return frame->line_count > 0 && profile->functions.data[profile->chains.data[frame->first_line + frame->line_count - 1].function].is_nameless;
 }
 
 static struct missing_image *row_for(struct counting *c, uint32_t dso, uint32_t comm)
@@ -53,6 +58,8 @@ static void count_sample(struct counting *c, const struct profile_sample *sample
 		struct missing_image *row = row_for(c, frame->dso, sample->comm);
 		row->self += is_leaf;
 		c->missing->self += is_leaf;
+		row->bounded += is_leaf && is_bounded(profile, frame);
+		c->missing->bounded += is_leaf && is_bounded(profile, frame);
 		row->anywhere += row->seen != number + 1;
 		row->seen = number + 1;
 		any = true;

@@ -68,7 +68,16 @@ struct report_row {
 	const char *file;
 	int32_t pid, tid;
 	uint32_t cpu;
-	bool is_kernel, is_unresolved;
+	bool is_kernel;
+	bool is_unresolved;           // it has no name: the bucket "[unknown]", or
+	bool is_nameless;             // one function of which nothing but the bounds is known
+	// Of one that goes by its start, or that others of its name stand beside in the file; else NULL.
+	const char *plain_name;       // without what tells it apart
+	const char *told_by;          // the source file, or the start
+	const char *address;          // of its start in the file, as `objdump -d` shows it, "0x1a2f0"
+	const char *build_id;         // hex, of the file that the address is of
+	bool is_by_address;           // its name holds in one build of the file alone
+	const char *source;           // the source file that the function is local to, without folders, whether it is told apart or not; NULL: unknown
 	unsigned flags;               // of the measure that orders the rows
 	uint32_t rank_lo, rank_hi;    // behind the rows that options.ranges asks for by the sign tests alone
 	struct row_measure self, total;

@@ -74,6 +74,30 @@ static void measure(const struct build *b, const struct tally_count *count, cons
 	m->supported = m->flags == 0;
 }
 
+// What there is to say of a row's function beside its name.
+static void tell_function(const struct build *b, uint32_t function, struct report_row *row)
+{
+	const struct profile *p = b->profile;
+	const struct profile_function *f = function != PROFILE_NONE ? &p->functions.data[function] : NULL;
+	row->is_unresolved = f == NULL || !profile_function_is_named(f);
+	row->is_nameless = f != NULL && f->is_nameless;
+	if (f == NULL)
+		return;
+	const char *source = f->source != 0 ? profile_text(p, f->source) : NULL, *slash = source != NULL ? strrchr(source, '/') : NULL;
+	row->source = slash != NULL ? slash + 1 : source;
+	row->is_by_address = profile_function_is_by_address(p, f);
+	if (!f->is_nameless && f->told_by == 0)
+		return;
+	row->plain_name = f->plain_name != 0 ? profile_text(p, f->plain_name) : NULL;
+	row->told_by = f->told_by != 0 ? profile_text(p, f->told_by) : NULL;
+	if (f->start == 0)
+		return;
+	row->address = report_printf(b->report, "0x%llx", (unsigned long long)f->vaddr);
+	char hex[65];
+	if (f->dso != PROFILE_NONE && p->dsos.data[f->dso].build_id.size > 0)
+		row->build_id = report_printf(b->report, "%s", build_id_hex(&p->dsos.data[f->dso].build_id, hex));
+}
+
 static void name_row(const struct build *b, const struct tally_row *from, struct report_row *row)
 {
 	const struct tally_entry *e = &b->tally.entries.data[from->entry];
@@ -104,7 +128,8 @@ static void name_row(const struct build *b, const struct tally_row *from, struct
 	}
 	row->aliases = e->aliases != 0 ? profile_text(p, e->aliases) : NULL;
 	row->is_kernel = from->kernel > from->user || (from->kernel + from->user == 0 && e->is_kernel);
-	row->is_unresolved = (keys & 1 << KEY_SYMBOL) != 0 && !e->is_known;
+	if ((keys & 1 << KEY_SYMBOL) != 0)
+		tell_function(b, e->function, row);
 }
 
 // Self is part of total: equal weights are the same samples, in every block.
@@ -224,7 +249,7 @@ static bool is_in(const char *const *list, const char *text)
 static bool row_is_wanted(const struct build *b, const struct report_row *row)
 {
 	const struct report_filter *f = &b->options->filter;
-	if (f->symbols != NULL && !is_in(f->symbols, row->keys[KEY_SYMBOL]))
+	if (f->symbols != NULL && !is_in(f->symbols, row->keys[KEY_SYMBOL]) && !is_in(f->symbols, row->plain_name))
 		return false;
 	if (f->dsos == NULL || is_in(f->dsos, row->keys[KEY_DSO]))
 		return true;

@@ -44,16 +44,28 @@ static uint32_t dso_key(const struct profile *p, uint32_t dso)
 	return profile_text(p, d->short_name)[0] == '[' ? d->short_name : d->path;
 }
 
+// What else tells functions apart: those that go by an address are others in another build of the file, which may stand under the same path.
+static uint32_t build_key(const struct profile *p, const struct profile_function *f)
+{
+	uint32_t key = 0;
+	if (f->dso == PROFILE_NONE || !profile_function_is_by_address(p, f) || p->dsos.data[f->dso].build_id.size < sizeof(key))
+		return 0;
+	memcpy(&key, p->dsos.data[f->dso].build_id.bytes, sizeof(key));
+	return key;
+}
+
 // The function of `line` at the place in the source of `place`. Members that no key asks for are 0: equal rows are equal bytes.
 static uint32_t entry_of(struct tally *t, const struct profile_line *line, const struct profile_line *place, const struct profile_frame *frame)
 {
 	const struct profile *p = t->profile;
 	const struct profile_function *f = line != NULL ? &p->functions.data[line->function] : NULL;
 	uint32_t dso = f != NULL ? f->dso : frame != NULL ? frame->dso : PROFILE_NONE;
-	struct { uint32_t name, dso_path, file, line; } key = { 0 };
+	struct { uint32_t name, dso_path, file, line, build; } key = { 0 };
 	static const uint32_t NO_NAME = 0xffffffff;
-	if ((t->keys & 1 << KEY_SYMBOL) != 0)
+	if ((t->keys & 1 << KEY_SYMBOL) != 0) {
 		key.name = f != NULL ? f->name : NO_NAME;
+		key.build = f != NULL ? build_key(p, f) : 0;
+	}
 	if ((t->keys & (1 << KEY_SYMBOL | 1 << KEY_DSO)) != 0)
 		key.dso_path = dso != PROFILE_NONE ? dso_key(p, dso) : NO_NAME;
 	if ((t->keys & 1 << KEY_SRCLINE) != 0 && place != NULL) {
@@ -63,7 +75,7 @@ static uint32_t entry_of(struct tally *t, const struct profile_line *line, const
 	uint32_t id = intern_bytes(&t->entry_ids, (const char *)&key, sizeof(key)) - 1;
 	if (id == t->entries.count) {
 		struct tally_entry e = { .name = f != NULL ? f->name : NO_NAME, .dso_path = key.dso_path, .dso_name = NO_NAME, .file = key.file,
-			.line = key.line, .is_known = f != NULL && f->is_known, .is_kernel = frame != NULL && frame->is_kernel };
+			.line = key.line, .function = f != NULL ? line->function : (uint32_t)PROFILE_NONE, .is_kernel = frame != NULL && frame->is_kernel };
 		if (dso != PROFILE_NONE)
 			e.dso_name = p->dsos.data[dso].short_name;
 		vec_push(&t->entries, e);
@@ -141,7 +153,7 @@ static bool is_resolved(const struct profile *p, uint32_t stack)
 	if (stack == PROFILE_NONE)
 		return false;
 	const struct profile_frame *f = &p->frames.data[p->nodes.data[stack].frame];
-	return f->line_count > 0 && p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function].is_known;
+	return f->line_count > 0 && profile_function_is_named(&p->functions.data[p->chains.data[f->first_line + f->line_count - 1].function]);
 }
 
 // The first row of the path is self's.

@@ -22,7 +22,8 @@ enum { TALLY_BLOCKS = 20 };
 struct tally_entry { // what a place in the code contributes to a row; ids are interned texts of the profile, 0 where no key asks
 	uint32_t name, dso_path, dso_name, file, line;
 	uint32_t aliases; // as profile_function's
-	bool is_known, is_kernel;
+	uint32_t function; // of the profile, the first of those that are this place; PROFILE_NONE: none is known
+	bool is_kernel;
 };
 struct tally_context { // what a sample contributes to its rows; 0 where no key asks
 	uint32_t comm, cpu;

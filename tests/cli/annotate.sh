@@ -80,7 +80,7 @@ else
 	skip "no libcapstone or no objdump" "the instructions begin where objdump's do"
 fi
 
-# Two file-local functions of one name: one row of a report, and one annotation.
+# Two file-local functions of one name: two rows of a report, and one annotation, unless one of them is named.
 for part in one two; do
 	echo "static volatile unsigned long sink; static __attribute__((noinline)) void twin(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i / 7; }
 		void $part(void) { twin(100000000 + sink); }" >"$part.c"
@@ -99,14 +99,18 @@ python3 - twin.json twins.json <<'PYTHON'
 import json, sys
 d, r = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
 k = d["function"]["samples"]
-row = next(f for f in r["events"][0]["functions"] if f["symbol"] == "twin")
-assert d["copies"] == 2 and k > 50 and k == row["self"]["samples"], (k, row["self"])
+rows = [f for f in r["events"][0]["functions"] if f["symbol"] == "twin"]
+assert sorted(f["told_apart_by"] for f in rows) == ["one.c", "two.c"], rows
+assert d["copies"] == 2 and k > 50 and k == sum(f["self"]["samples"] for f in rows), (k, rows)
 assert sum(l["samples"] for l in d["lines"]) == k and sum(i["samples"] for i in d["instructions"]) == k
 assert {l["file"].rsplit("/")[-1] for l in d["lines"]} == {"one.c", "two.c"}
 addresses = [int(i["address"], 16) for i in d["instructions"]]
 assert addresses == sorted(set(addresses))
 PYTHON
-ok $? "as many samples as the report's row, by line and by instruction"
+ok $? "as many samples as the report's rows, by line and by instruction"
+ps annotate -i twins.data 'twin (two.c)'
+like "$out" "^$work/two.c\$" "one of the two, by the name that the report has"
+unlike "$out" "^$work/one.c\$|^copies" "and that alone"
 
 # Rust: generic functions of one name, one told by its symbol, a method that was only inlined, a name without what it is in.
 cat >grid.rs <<'RUST'

@@ -231,5 +231,5 @@ else
 	skip "no jsonschema" "is as its schema says"
 fi
 "$perfsample" report -i stripped.data --missing --format tsv >missing.tsv 2>/dev/null
-is "$(awk -F'\t' '{ print NF }' missing.tsv | sort -u)" 9 "--missing --format tsv: as many columns on every line"
+is "$(awk -F'\t' '{ print NF }' missing.tsv | sort -u)" 10 "--missing --format tsv: as many columns on every line"
 done_testing

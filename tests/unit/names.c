@@ -39,6 +39,9 @@ static void fill(struct names *names)
 	vec_push(&image->aliases, (struct name_alias){ 0xff0, "other" });
 	vec_push(&image->aliases, (struct name_alias){ 0xff0, "_Z5thirdv" });
 	vec_push(&image->aliases, (struct name_alias){ UINT64_MAX, "" });
+	vec_push(&image->functions, (struct name_function){ 0x400, 0x20, 0x1400, 0, NULL });
+	vec_push(&image->functions, (struct name_function){ 0xff0, 0, 0xf0, UINT32_MAX, "a.c" });
+	vec_push(&image->functions, (struct name_function){ UINT64_MAX, 0, 0, 0, NULL });
 	image = vec_add(&names->images);
 	vec_push(&image->calls, (struct name_call){ 0x10, "other" });
 	vec_push(&image->calls, (struct name_call){ UINT64_MAX - 1, "_Z5thirdv" });
@@ -182,6 +185,12 @@ static void compare(const struct names *a, const struct names *b)
 		for (size_t j = 0; good && j < x->calls.count; j++)
 			good = x->calls.data[j].image_addr == y->calls.data[j].image_addr && same_text(x->calls.data[j].callee, y->calls.data[j].callee);
 		ok(good, "its aliases and calls");
+		good = x->functions.count == y->functions.count;
+		for (size_t j = 0; good && j < x->functions.count; j++) {
+			const struct name_function *f = &x->functions.data[j], *g = &y->functions.data[j];
+			good = f->start == g->start && f->size == g->size && f->vaddr == g->vaddr && f->unit == g->unit && same_text(f->source, g->source);
+		}
+		ok(good, "what is known of its functions beside names");
 	}
 }
 
@@ -201,7 +210,7 @@ int main(void)
 
 	// A tag that a later version may add.
 	struct buf more = { 0 };
-	buf_u32(&more, 9);
+	buf_u32(&more, 99);
 	buf_u32(&more, 0);
 	buf_u64(&more, 5);
 	buf_add(&more, "hello", 5);
@@ -216,9 +225,9 @@ int main(void)
 	struct buf plain = { 0 };
 	struct names without = { 0 };
 	fill(&without);
-	without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = without.jits.count = without.pages.count = 0;
+	without.images.data[0].functions.count = without.images.data[0].aliases.count = without.images.data[1].calls.count = without.vdsos.count = without.jits.count = without.pages.count = 0;
 	names_encode(&without, &plain);
-	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "aliases, vdsos and JIT code stand behind the rest");
+	ok(plain.size + 16 < out.size && memcmp(plain.data, out.data, plain.size) == 0, "functions, aliases, vdsos and JIT code stand behind the rest");
 	back = (struct names){ 0 };
 	ok(names_decode(&back, plain.data, plain.size, &err) && back.images.count == 2, "a recording without them");
 	names_release(&back);
