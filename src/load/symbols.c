@@ -483,6 +483,7 @@ void load_symbols(struct loader *loader)
 	for (size_t i = 0; i < profile->frames.count; i++)
 		name_frame(&symbols, (uint32_t)i);
 	folded_tell(&symbols);
+	namesakes_tell(&symbols);
 	keep_status(&symbols);
 	vec_release(&symbols.folded);
 	free(symbols.results);

@@ -26,5 +26,7 @@ void folded_note(struct symbols *symbols, uint32_t frame, const struct symbol_re
 // When all frames are named: gives those the name by which their callers called them, as frames of their own. Changes the frames of nodes, so
 // no node may be added afterwards.
 void folded_tell(struct symbols *symbols);
+// When all frames have their functions: makes different functions of one name in one file different functions, by name too. Changes the functions of lines.
+void namesakes_tell(struct symbols *symbols);
 
 #endif
