@@ -77,7 +77,7 @@ static void threads(struct check *check, const struct check_target *target)
 	}
 	char count[3][32], threads_text[64];
 	snprintf(threads_text, sizeof(threads_text), "%s thread%s", check_count(need, count[0]), need == 1 ? "" : "s");
-	if (target->is_container || cgroup_of_own(&own, &target->pid, 1)) {
+	if (target->is_container || cgroup_of_own(&own, &target->pid, 1, NULL)) {
 		char *text = mem_printf("%s in a cgroup of their own: %zu file descriptors, however many there are", threads_text, 2 * check->cpu_count);
 		check_add(check, "threads", "threads", ANSWER_YES, text, NULL);
 		if (!target->is_container)

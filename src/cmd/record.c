@@ -123,6 +123,9 @@ static struct summary summarize(const struct record_options *options, const stru
 	add_events(&summary, facts);
 	add_stacks(&summary, ledger);
 	add_loss(&summary, facts);
+	summary.cpus = (uint32_t)facts->target->cpu_count;
+	for (size_t e = 0; ledger->counts_cpus && e < facts->set->events.count; e++)
+		summary.strangers += ledger->events.data[e].others - ledger->events.data[e].others_idle;
 	add_decisions(&summary, facts);
 	if (facts->target->events.scope == SCOPE_TASK || facts->target->events.scope == SCOPE_THREAD)
 		summary.unseen_execs = facts->drain->unseen_execs;
@@ -218,8 +221,10 @@ static void add_cost(struct summary *summary, const struct session_facts *facts,
 	}
 	for (size_t i = 0; i < summary->events.count; i++) {
 		event = &summary->events.data[i];
-		cost->ticks += event->taken + event->others + event->lost + event->dropped;
+		cost->ticks += event->taken + (facts->ledger->counts_cpus ? 0 : event->others) + event->lost + event->dropped;
 	}
+	cost->others_ticks = summary->strangers;
+	cost->others_copied_kib = (double)facts->ledger->others_copied_bytes / 1024;
 	cost->copied_kib = (double)facts->ledger->copied_bytes / 1024;
 	cost->recorder_cpu_s = summary->recorder_cpu_seconds;
 	cost->target_cpu_s = summary->cpu_seconds;

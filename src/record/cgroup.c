@@ -311,12 +311,15 @@ static bool holds_only(const struct cgroup *cgroup, const int32_t *pids, size_t 
 	return good;
 }
 
-bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count)
+bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count, const char **why)
 {
 	struct cgroup_mount mount;
+	const char *unused;
 	char own[4096], common[4096], path[4096], directory[4096];
 
 	*cgroup = (struct cgroup){ .fd = -1 };
+	why = why != NULL ? why : &unused;
+	*why = "its cgroup cannot be found";
 	if (count == 0 || !host_mount(&mount, own, NULL) || !procfs_cgroup_path(pids[0], common, sizeof(common)))
 		return false;
 	for (size_t i = 1; i < count; i++) {
@@ -325,10 +328,16 @@ bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count)
 		cut_to_common(common, path);
 	}
 	// The root, or a cgroup that holds ourselves: sampling that would sample the recorder and everyone else.
-	if (common[0] == '\0' || strcmp(common, "/") == 0 || holds_path(common, own))
+	*why = "it is in the root cgroup, with others";
+	if (common[0] == '\0' || strcmp(common, "/") == 0)
 		return false;
+	*why = "the recorder is in its cgroup, too";
+	if (holds_path(common, own))
+		return false;
+	*why = "its cgroup cannot be opened";
 	if (!cgroup_mount_directory(&mount, common, directory, sizeof(directory)) || !open_directory(cgroup, directory, NULL))
 		return false;
+	*why = "others are in its cgroup, too";
 	if (holds_only(cgroup, pids, count))
 		return true;
 	close(cgroup->fd);

@@ -20,8 +20,9 @@ struct cgroup {
 bool cgroup_create(struct cgroup *cgroup, struct err *err);
 // An existing one: an absolute path or one below the hierarchy's root.
 bool cgroup_open(struct cgroup *cgroup, const char *path, struct err *err);
-// The cgroup of `pid` if nobody but the descendants of the given pids is in it (recursively) and it is not the root; false otherwise.
-bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count);
+// The cgroup of the given pids if nobody but them and their descendants is in it (recursively) and it is not the root; else false and, where why is not NULL, the
+// reason (static): "others are in its cgroup, too".
+bool cgroup_of_own(struct cgroup *cgroup, const int32_t *pids, size_t count, const char **why);
 bool cgroup_add(const struct cgroup *cgroup, int32_t pid, struct err *err); // cgroup.procs
 // Everyone in it and below it, as far as our pid namespace shows them. false: it could not be read whole.
 bool cgroup_pids(const struct cgroup *cgroup, struct procfs_ids *out);

@@ -146,12 +146,23 @@ bool cost_calibrate(struct cost_calibration *out, struct err *err)
 	return good;
 }
 
+static double seconds_of(const struct cost *cost, uint64_t ticks, double copied_kib)
+{
+	return ((double)ticks * cost->unit.tick_ns + copied_kib * cost->unit.copy_ns_per_kib) / 1e9;
+}
+
 double cost_target_s(const struct cost *cost)
 {
-	return ((double)cost->ticks * cost->unit.tick_ns + cost->copied_kib * cost->unit.copy_ns_per_kib) / 1e9;
+	return seconds_of(cost, cost->ticks, cost->copied_kib);
+}
+
+double cost_others_s(const struct cost *cost)
+{
+	return seconds_of(cost, cost->others_ticks, cost->others_copied_kib);
 }
 
 double cost_drain_us(const struct cost *cost)
 {
-	return cost->ticks > 0 ? 1e6 * cost->recorder_cpu_s / (double)cost->ticks : 0;
+	uint64_t ticks = cost->ticks + cost->others_ticks;
+	return ticks > 0 ? 1e6 * cost->recorder_cpu_s / (double)ticks : 0;
 }

@@ -22,13 +22,16 @@ bool cost_calibrate(struct cost_calibration *out, struct err *err);
 
 struct cost {
 	struct cost_calibration unit;
-	uint64_t ticks;          // samples the kernel took: those of others and lost ones too
+	uint64_t ticks;          // samples the kernel took of the target, lost ones too
 	double copied_kib;       // of stack, all of them
+	uint64_t others_ticks;   // of others, with CPU-wide events that are kept for a target
+	double others_copied_kib;
 	double recorder_cpu_s;   // draining, unwinding, writing
 	double target_cpu_s;     // 0: not known
 };
 
 double cost_target_s(const struct cost *cost); // taken from the target
+double cost_others_s(const struct cost *cost); // taken from others
 double cost_drain_us(const struct cost *cost); // the recorder's CPU time a sample; 0 without samples
 
 #endif

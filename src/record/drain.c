@@ -216,6 +216,15 @@ static int32_t subject(const struct record *record)
 	}
 }
 
+// Records that lead to nothing of ours: a host that compiles says a lot. A child of ours is ours, and a number that one of ours had is another's now.
+static bool is_of_strangers(const struct drain *drain, const struct record *record)
+{
+	int32_t pid = subject(record);
+	if (is_ours(drain, pid))
+		return false;
+	return record->type != PERF_RECORD_FORK || (!is_ours(drain, (int32_t)record->task.ppid) && spaces_find_process(drain->spaces, pid) == NULL);
+}
+
 // The kernel ends a task's events when it executes a program that others may not look into (set-user-ID and the like, begin_new_exec in fs/exec.c): it says EXIT
 // behind the exec, before anything of the program is mapped.
 static bool ends_by_exec(const struct drain *drain, const struct record *record)
@@ -228,6 +237,8 @@ static bool ends_by_exec(const struct drain *drain, const struct record *record)
 
 static void take_sideband(struct drain *drain, const struct record *record, uint64_t time_ns, bool synthesized)
 {
+	if (is_of_strangers(drain, record))
+		return;
 	const struct jit_program program = program_of(drain, subject(record)); // that there was before
 	drain->unseen_execs += ends_by_exec(drain, record);
 	enum space_change change = spaces_apply(drain->spaces, record, synthesized);

@@ -121,7 +121,7 @@ static void collect_chain(struct drain *drain, const struct record *record, cons
 // `note`: of a stack that was unwound; NULL: it was not.
 static void keep_books(struct drain *drain, const struct record *record, uint32_t event, const struct note *note)
 {
-	ledger_take(drain->ledger, &(struct ledger_taken){ .event = event, .time_ns = record->id.time_ns, .is_idle = record->id.pid == 0,
+	ledger_take(drain->ledger, &(struct ledger_taken){ .event = event, .weight = drain->set->events.data[event].attr.sample_period, .time_ns = record->id.time_ns, .is_idle = record->id.pid == 0,
 	                                                   .is_unwound = note != NULL, .end = note != NULL ? note->end : 0,
 	                                                   .splice = note != NULL ? note->splice : 0 });
 }
@@ -443,13 +443,17 @@ static bool is_stranger(struct drain *drain, const struct record *record)
 
 void drain_take_sample(struct drain *drain, const struct record *record, uint32_t event)
 {
-	drain->ledger->copied_bytes += record->sample.stack.bytes != NULL ? record->sample.stack.dyn_size : 0;
-	if (is_stranger(drain, record)) {
+	bool is_other = is_stranger(drain, record);
+	*(is_other ? &drain->ledger->others_copied_bytes : &drain->ledger->copied_bytes) += record->sample.stack.bytes != NULL ? record->sample.stack.dyn_size : 0;
+	if (is_other) {
 		drain->ledger->events.data[event].others++;
+		drain->ledger->events.data[event].others_idle += record->id.pid == 0;
 		return;
 	}
 	if (record->id.pid != -1) // the kernel names a task so that is being reaped: it is one of the others
 		hash_map_put(&drain->pids, (uint32_t)record->id.pid, 1, NULL);
+	if (drain->tails != NULL && drain->filter)
+		tails_target(drain->tails, record->id.pid);
 	want_stack_page(drain, record, *stack_top_of(drain, record->id.tid));
 	struct maps *maps = spaces_process(drain->spaces, record->id.pid)->maps;
 	if (drain->mode == CHAIN_LIVE) {

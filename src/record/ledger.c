@@ -33,6 +33,7 @@ static void take(struct ledger *ledger, const struct ledger_taken *taken)
 {
 	struct ledger_event *event = &ledger->events.data[taken->event];
 	event->taken++;
+	event->taken_weight += taken->weight;
 	event->idle += taken->is_idle;
 	if (!taken->is_unwound || taken->is_idle)
 		return;
@@ -168,7 +169,7 @@ static void count_idle(struct ledger *ledger, const struct ledger_context *conte
 	if (!ledger->counts_idle || !context->set->events.data[event].is_clock || expected < 0)
 		return;
 	double due = books->idle_due + (double)ledger->idle_ns / (double)context->set->events.data[event].attr.sample_period;
-	double unsampled = due - (double)books->idle;
+	double unsampled = due - (double)(books->idle + books->others_idle);
 	double silent = expected - (double)(books->taken + books->others + books->dropped + ledger_total(ledger, event).lost);
 	unsampled = unsampled < silent ? unsampled : silent;
 	books->idle_unsampled = unsampled > 0 ? (uint64_t)unsampled : 0;

@@ -28,13 +28,15 @@
 struct ledger_event {
 	uint64_t taken, others, dropped; // samples: in the file, outside the target, given up by us
 	uint64_t idle;                   // of taken: pid 0
+	uint64_t taken_weight;           // sum of what they stand for, each by its stretch's period
+	uint64_t others_idle;            // of others: pid 0
 	uint64_t lost_records;           // sum of LOST records, where the kernel has no PERF_FORMAT_LOST
 	struct event_reading *cpus;      // the last reading on each CPU index, this stretch
 	struct event_reading closed;     // sum over the stretches that ended
 	double expected;                 // due in those, at their own periods
 	double begun;                    // of it, periods that were not over when their stretch ended
 	double idle_due;                 // ticks that the idle time of those was worth
-	uint64_t idle_unsampled;         // ticks due in idle time that never came; no part of `taken`, and not silent
+	uint64_t idle_unsampled;         // ticks due in idle time that never came; no part of `taken` or `others`, and not silent
 };
 
 // Why a sample of user code has registers but no copy of its stack.
@@ -48,6 +50,7 @@ enum uncopied {
 // A sample that goes into the file. Stacks of idle CPUs are counted no more than their samples are in a share.
 struct ledger_taken {
 	uint32_t event;
+	uint64_t weight;     // what it stands for: the period
 	uint64_t time_ns;
 	bool is_idle, is_unwound;
 	uint8_t end, splice; // enum unwind_end, enum splice, of one that was unwound
@@ -68,12 +71,13 @@ struct ledger {
 	uint64_t others_by_c; // that end as UNWIND_OTHER_STACK, where Go calls C or is called by it
 	uint64_t uncopied[UNCOPIED_COUNT];
 	uint64_t copied_bytes;           // of stack, by the kernel, for every sample that came
+	uint64_t others_copied_bytes;    // and was of others; not in copied_bytes
 	uint64_t recorder_cpu_ns, cpu_before_ns; // since sampling began; of this process before that
 	bool counts_cpus;                // events of whole CPUs, of which only the target's samples are kept
-	bool counts_idle;                // events of whole CPUs, all of it: idle time is told by /proc/stat
+	bool counts_idle;                // events of whole CPUs: idle time is told by /proc/stat
 	uint64_t idle_before_ns, idle_ns; // /proc/stat when this stretch began; idle time since
 	uint64_t stuck_times, stuck_lost; // rings that stood still (record/stuck.h), and how many of the lost samples are of that time
-	uint64_t births;                 // tasks, threads among them, that began while events were on
+	uint64_t births;                 // tasks, threads among them, of the target, that began while events were on
 };
 
 void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count);

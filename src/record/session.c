@@ -176,7 +176,7 @@ static void synthesize_some(struct session *session, const struct buf *trailer, 
 		for (size_t i = 0; i < pids.ids.count; i++)
 			if (target->kind == TARGET_SYSTEM || is_in_cgroup(target, pids.ids.data[i]))
 				procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
-	} else if (target->events.inherit && target->kind == TARGET_PIDS) {
+	} else if ((target->events.inherit || target->filter) && target->kind == TARGET_PIDS) {
 		// No FORK record tells of those that were born before the side-band was switched on. (A tick is 10 ms: one born in this very one counts.)
 		family_pids(target->roots.data, target->roots.count, session->spaces, target->since_ticks - 1, &pids);
 		for (size_t i = 0; i < pids.ids.count; i++)
@@ -438,8 +438,7 @@ static bool begin(struct session *session, struct err *err)
 	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
 	ledger_begin(&session->ledger, session->start_ns);
 	session->ledger.counts_cpus = target->filter;
-	session->ledger.counts_idle = target->kind == TARGET_SYSTEM && target->events.scope == SCOPE_CPU && !target->filter &&
-	                              procfs_idle_ns(session->cpu_numbers, target->cpu_count, &session->ledger.idle_before_ns);
+	session_count_idle(session);
 	session->drain.tick_ns = session->start_ns + 1000000000u;
 	session->drain.early_ns = session->start_ns + 100000000u;
 	if (config->delay_ns > 0)
@@ -512,8 +511,8 @@ static uint64_t target_cpu_ns(const struct session *session)
 	const struct ledger_event *books = &session->ledger.events.data[0];
 	if (!event->is_clock || event->attr.freq)
 		return 0;
-	if (session->target.filter)
-		return books->taken * event->attr.sample_period;
+	if (session->ledger.counts_cpus)
+		return books->taken_weight;
 	uint64_t running = ledger_total(&session->ledger, 0).running, apart = (books->idle + books->idle_unsampled + books->others) * event->attr.sample_period;
 	return running > apart ? running - apart : 0;
 }

@@ -107,11 +107,12 @@ bool session_add_late_threads(struct session *session, struct spaces *spaces, bo
 
 static void watch_rings(struct session *session)
 {
+	session->are_rings_wide = session->target.events.scope == SCOPE_CPU;
 	stuck_reset(&session->stuck, session->set.rings.count, session_clock_ns(CLOCK_MONOTONIC));
 }
 
 // A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
-static bool reopen(struct session *session, struct err *err)
+bool session_reopen(struct session *session, struct err *err)
 {
 	event_set_disable(&session->set);
 	tails_stop(session->tails);
@@ -120,6 +121,7 @@ static bool reopen(struct session *session, struct err *err)
 	tails_end(session);
 	ledger_close_stretch(&session->ledger, &session->set);
 	event_set_close(&session->set);
+	session->drain.filter = session->target.filter; // the last samples of the stretch before are judged by then
 	session->target.events.enable_on_exec = false;
 	if (session_is_by_task(session))
 		target_collect_tids(&session->target, session->spaces);
@@ -148,7 +150,7 @@ static bool go_on_coarser(struct session *session, const struct event_options *n
 	else
 		snprintf(rate, sizeof(rate), "%llu %.40s", (unsigned long long)next->period, event->name);
 	session->options = *next;
-	if (!reopen(session, &err)) {
+	if (!session_reopen(session, &err)) {
 		decide(&session->decisions, "the recorder used %.1f%% of one CPU and could not go on at a coarser period: %.150s", used_percent, err.text);
 		return false;
 	}
@@ -164,7 +166,7 @@ static bool mend_stuck(struct session *session, bool *reopened)
 	if (session->drain.now_ns < session->stuck_until_ns || !session_find_stuck(session, NULL))
 		return true;
 	*reopened = true;
-	if (reopen(session, &err) && event_set_enable(&session->set, &err))
+	if (session_reopen(session, &err) && event_set_enable(&session->set, &err))
 		return true;
 	decide(&session->decisions, "a ring of the kernel stood still at +%.1f s, and its events could not be opened again: %.150s", seconds_now(session), err.text);
 	return false;
@@ -189,14 +191,13 @@ static const char *tails_refusal(const struct session *session, double percent)
 		return "needs real-time priority";
 	if (session->target.events.scope == SCOPE_THREAD)
 		return "needs rings by CPU";
-	if (session->drain.filter)
-		return "needs events of the target's own, and these are of every process";
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < session->set.fds.count)
 		return "needs twice the file descriptors (ulimit -n)";
 	return percent > session->config->max_cpu_percent ? "would cost more than --max-cpu" : NULL;
 }
 
-enum tails_step { TAILS_AS_THEY_ARE, TAILS_BEGIN, TAILS_REST };
+enum tails_step { TAILS_AS_THEY_ARE, TAILS_BEGIN, TAILS_REST, TAILS_NEED_OWN_EVENTS };
+enum { WAKE_COST_NS = 17000, STRANGERS_BORNE = 3 }; // strangers' samples to one of the target, each of which would wake a reader in vain
 
 static bool reads_on(const struct session *session)
 {
@@ -259,10 +260,16 @@ static enum tails_step next_tails(struct session *session, bool seen)
 	session->tails_calm = is_on && 100 * beyond < TAILS_REST_PERCENT * unwound ? session->tails_calm + unwound : 0;
 	if (!begins)
 		return session->tails_calm >= (are_cut(drain, OFTEN_CUT_IN) ? REST_STACKS_OFTEN : TAILS_STACKS) ? TAILS_REST : TAILS_AS_THEY_ARE;
-	double rate = (double)(drain->walked - session->rate_from) / ((double)(drain->now_ns - session->rate_since_ns) / 1e9);
-	const char *refusal = tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7);
+	double seconds = (double)(drain->now_ns - session->rate_since_ns) / 1e9;
+	double rate = (double)(drain->walked - session->rate_from) / seconds;
+	double strangers = drain->filter ? (double)(session->ledger.events.data[0].others - session->others_from) / seconds : 0;
+	const char *refusal = tails_refusal(session, session->cpu_percent + (rate * TAIL_COST_NS + strangers * WAKE_COST_NS) / 1e7);
+	if (refusal == NULL && strangers > STRANGERS_BORNE * rate)
+		refusal = "would cost others more than it does the target";
 	if (refusal == NULL)
 		return TAILS_BEGIN;
+	if (drain->filter && tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7) == NULL && !session->needed_own_events)
+		return TAILS_NEED_OWN_EVENTS;
 	session->no_tails = true;
 	decide(&session->decisions, "%.0f%% of the stacks %s: reading on while the program is stopped %s", 100.0 * (double)beyond / (double)unwound,
 	       2 * others > beyond ? "go on on another stack of their thread (Go) and end there" : "are deeper than the copy and stay truncated", refusal);
@@ -310,7 +317,7 @@ static void start_tails(struct session *session, bool others)
 	drain_doubt(&session->drain, session->target.doubtful.data, session->target.doubtful.count, true);
 	add_ids(session, first_fd);
 	const struct tails_config config = {
-		.set = &session->set, .machine = session->host.machine, .wake_fd = session->wake_drain_fd,
+		.set = &session->set, .machine = session->host.machine, .filter = session->drain.filter, .wake_fd = session->wake_drain_fd,
 		.priority = (session->config->realtime > 0 ? session->config->realtime : 1) + 1,
 	};
 	if (!tails_start(&session->tails, &config, &err)) {
@@ -341,6 +348,8 @@ static bool keep_budget(struct session *session, bool *reopened)
 	double percent = wall > 0 ? 100.0 * (double)(cpu_ns - session->cpu_before_ns) / wall : 0;
 	session->rate_since_ns = session->cpu_before_at_ns;
 	session->rate_from = session->walked_before;
+	session->others_from = session->others_before;
+	session->others_before = session->ledger.events.data[0].others;
 	session->walked_before = session->drain.walked;
 	session->cpu_before_ns = cpu_ns;
 	session->cpu_before_at_ns = now_ns;
@@ -355,6 +364,13 @@ static bool keep_budget(struct session *session, bool *reopened)
 		stop_tails(session, percent);
 		return true;
 	}
+	char why[96];
+	snprintf(why, sizeof(why), "the recorder used %.1f%% of one CPU (--max-cpu %g), mostly for others' samples", percent, session->config->max_cpu_percent);
+	const struct ledger_event *books = &session->ledger.events.data[0];
+	if (session->drain.filter && books->others > books->taken && session_spare_strangers(session, why)) {
+		*reopened = true;
+		return true;
+	}
 	struct event_options next;
 	if (!coarser(session, &next)) {
 		decide(&session->decisions, "ended: the recorder used %.1f%% of one CPU at the coarsest period (--max-cpu %g)", percent,
@@ -364,6 +380,12 @@ static bool keep_budget(struct session *session, bool *reopened)
 	}
 	*reopened = true;
 	return go_on_coarser(session, &next, percent);
+}
+
+// Once a second; false: the events could not be opened again.
+static bool keep_up(struct session *session, bool *reopened)
+{
+	return keep_budget(session, reopened) && (*reopened || mend_stuck(session, reopened)) && (*reopened || session_keep_scope(session, reopened));
 }
 
 enum { PASS_MS_MIN = 10, PASS_MS_MAX = 100, PASS_MS_HUNG_UP = 20, WAKED_MS_MAX = 200 };
@@ -425,7 +447,7 @@ static void drain_loop(struct session *session)
 		if (state != OUTPUT_FINE)
 			want_end(session, state == OUTPUT_FAILED ? END_OUTPUT : state == OUTPUT_SIZE_REACHED ? END_SIZE : END_DISK_LOW);
 		bool reopened = false;
-		if (session->drain.ticked && (!keep_budget(session, &reopened) || (!reopened && !mend_stuck(session, &reopened)))) {
+		if (session->drain.ticked && !keep_up(session, &reopened)) {
 			want_end(session, END_EVENTS);
 			break;
 		}
@@ -436,6 +458,9 @@ static void drain_loop(struct session *session)
 			resume_tails(session);
 		else if (step == TAILS_BEGIN)
 			start_tails(session, session->is_for_others);
+		else if (step == TAILS_NEED_OWN_EVENTS)
+			(void)session_spare_strangers(session, "stacks deeper than the copy can be read on then without waking anybody for others' samples");
+		session->needed_own_events |= step == TAILS_NEED_OWN_EVENTS;
 		reopened = reopened || step != TAILS_AS_THEY_ARE;
 		if (reopened) {
 			drain_poll_free(poll);

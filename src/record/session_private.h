@@ -9,6 +9,10 @@
 #include "record/session.h"
 #include "record/stuck.h"
 
+// Which events are better: record/session_scope.c.
+enum { SCOPE_CHANGES_MOST = 2 };
+struct scope_watch { uint64_t taken, strangers, births; unsigned in_a_row, changes; };
+
 struct session {
 	const struct session_config *config;
 	struct host host;
@@ -47,6 +51,8 @@ struct session {
 	uint64_t cpu_before_ns, cpu_before_at_ns;
 	unsigned hot_seconds, period_step;
 	struct tails *tails;         // NULL: stacks beyond the kernel's cap are not read
+	uint64_t others_from, others_before; // of the first event, as the next line's
+	bool needed_own_events;      // once, to read stacks on: whether or not they were to be had
 	uint64_t rate_since_ns, rate_from, walked_before; // a second ago or two: when, and drain.walked then; drain.walked at the last second's end
 	double cpu_percent;          // of one CPU, over the last second
 	uint64_t tails_calm;         // stacks on end of which few needed it
@@ -55,9 +61,11 @@ struct session {
 	unsigned tails_rests;        // how often they came to rest
 	bool no_tails;               // and will not be: refused, or too dear
 	struct stuck stuck;
+	bool are_rings_wide;         // the events that write there are of whole CPUs
 	stuck_spans stood_still;     // rings that did, until their events were opened again or the recording ended
 	uint64_t stuck_until_ns;     // no event is opened again for that before
 	unsigned stuck_in_vain;
+	struct scope_watch scope_watch;
 };
 
 uint64_t session_clock_ns(clockid_t clock);
@@ -67,6 +75,12 @@ bool session_open_events(struct session *session, struct err *err);
 bool session_open_file(struct session *session, struct err *err);
 void session_rate(struct session *session, uint64_t period_ns, uint64_t frequency);
 void session_writer_info(const struct session *session, struct writer_info *info);
+
+// session_scope.c
+void session_count_idle(struct session *session); // CPU-wide events are about to be switched on, or others
+bool session_keep_scope(struct session *session, bool *reopened); // once a second; false: the events could not be opened again
+// Events per task in the place of CPU-wide ones, for good, where both would do. false: they stay as they are.
+bool session_spare_strangers(struct session *session, const char *why);
 
 // session_stuck.c
 bool session_find_stuck(struct session *session, stuck_spans *spans); // whether a ring stands still by the counters just read; appends which (NULL: nowhere)
@@ -78,6 +92,7 @@ void session_end_where_file_does(struct session *session, const char *why);
 
 // session_drain.c
 void *session_drain_main(void *session);
+bool session_reopen(struct session *session, struct err *err); // a new stretch, as session->options and target say; switched off
 bool session_is_by_task(const struct session *session); // what its events observe, not a CPU or cgroup
 // Threads that came while the others' events were being opened, until a scan finds nothing new. `spaces` as target_rescan, `wakes` as event_set_add_thread.
 bool session_add_late_threads(struct session *session, struct spaces *spaces, bool wakes, struct err *err);

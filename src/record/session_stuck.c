@@ -6,7 +6,7 @@ static struct stuck_counters counters_of(const struct session *session, uint32_t
 {
 	const struct ledger *ledger = &session->ledger;
 	struct stuck_counters sum = { .time_ns = session->drain.now_ns };
-	bool by_task = session_is_by_task(session), is_told = session->target.events.scope != SCOPE_CPU;
+	bool by_task = session_is_by_task(session);
 	for (uint32_t e = 0; e < session->set.events.count && slot < ledger->cpu_count; e++) {
 		double due = ledger_due(ledger, &session->set, e, slot);
 		if (!session->set.events.data[e].samples)
@@ -15,7 +15,7 @@ static struct stuck_counters counters_of(const struct session *session, uint32_t
 		sum.spare += by_task ? (double)session->target.tids.count + (double)ledger->births : 1;
 		sum.due += due > 0 ? due : 0;
 	}
-	if (!is_told)
+	if (session->are_rings_wide)
 		sum.due = -1;
 	return sum;
 }

@@ -21,7 +21,7 @@ bool stuck_look(struct stuck *stuck, size_t index, const struct ring *ring, cons
 		return false;
 	}
 	// Nothing is lost of an empty ring. What is due may stay away for as many tasks as have not had a whole period each.
-	bool loses = now->lost > place->lost, is_owed = now->due >= 0 && now->due - place->due > STUCK_PERIODS + now->spare;
+	bool loses = now->lost > place->lost, is_owed = now->due >= 0 && place->due >= 0 && now->due - place->due > STUCK_PERIODS + now->spare;
 	if (!loses && !is_owed)
 		return false;
 	*span = (struct stuck_span){

@@ -267,6 +267,11 @@ static void say_notes(const struct summary *summary, struct buf *out, struct buf
 		buf_string(text, summary->notes.data[i]);
 		paragraph(out, text);
 	}
+	if (summary->strangers > 0) {
+		buf_printf(text, "%s samples of others on %s CPU%s were taken and dropped: who runs there pays for them; --per-task spares them", grouped(summary->strangers, a),
+		           summary->cpus == 1 ? "this" : "these", summary->cpus == 1 ? "" : "s");
+		paragraph(out, text);
+	}
 	if (main_event(summary)->idle_unsampled > 0) {
 		buf_printf(text, "%s ticks of idle CPUs gave no sample: idle by /proc/stat, not silent", grouped(main_event(summary)->idle_unsampled, a));
 		paragraph(out, text);
@@ -322,7 +327,10 @@ static void say_cost(const struct summary *summary, struct buf *out, struct buf 
 	buf_printf(text, " (tick %.1f us x %s samples", cost->unit.tick_ns / 1e3, grouped(cost->ticks, a));
 	if (cost->copied_kib > 0)
 		buf_printf(text, ", copy %.3f us x %s KiB", cost->unit.copy_ns_per_kib / 1e3, grouped((uint64_t)cost->copied_kib, a));
-	buf_printf(text, "); drain %.1f us a sample of the recorder's. What caches lose is not in it: perfsample overhead", cost_drain_us(cost));
+	buf_string(text, ")");
+	if (cost->others_ticks > 0)
+		buf_printf(text, ", %.3f s of others'", cost_others_s(cost));
+	buf_printf(text, "; drain %.1f us a sample of the recorder's. What caches lose is not in it: perfsample overhead", cost_drain_us(cost));
 	paragraph(out, text);
 }
 

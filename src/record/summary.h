@@ -43,6 +43,8 @@ struct summary {
 	double throttled_seconds;  // summed over CPUs
 	struct loss_span lost_span; // of the first event
 	uint32_t unseen_execs;     // tasks that went on unseen when the kernel ended their events
+	uint64_t strangers;        // samples of others, idle CPUs apart, where events are those of whole CPUs and the target's are kept; 0: none
+	uint32_t cpus;             // that were recorded
 	uint64_t stuck_times, stuck_lost; // rings of the kernel that stood still, and the samples lost there
 	const char *silent_reason; // why ticks that were due may not have come, or NULL
 	const char *loss_reason;   // "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)"

@@ -87,7 +87,7 @@ static json_t *cost_json(const struct summary *summary)
 	const struct cost *cost = &summary->cost;
 	if (!summary->wants_cost || summary->cost_refusal != NULL)
 		return json_null();
-	return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f, s:o, s:f, s:{s:I, s:I}}", "tick_us", cost->unit.tick_ns / 1e3, "copy_us_per_kib",
+	return json_pack("{s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:o, s:f, s:{s:I, s:I}}", "others_seconds", cost_others_s(cost), "tick_us", cost->unit.tick_ns / 1e3, "copy_us_per_kib",
 	                 cost->unit.copy_ns_per_kib / 1e3, "samples", (json_int_t)cost->ticks, "copied_kib", cost->copied_kib, "drain_us_per_sample",
 	                 cost_drain_us(cost), "target_seconds", cost_target_s(cost), "target_share",
 	                 cost->target_cpu_s > 0 ? json_real(cost_target_s(cost) / cost->target_cpu_s) : json_null(), "recorder_cpu_seconds",

@@ -49,6 +49,7 @@ struct tails {
 	int stop_fd;
 	// Stack tops by thread, as the drain thread learns them: a slot may be another thread's, which costs a useless read or misses one.
 	_Atomic uint64_t tops[TOPS];
+	_Atomic int32_t targets[TOPS]; // pids; one that another one's slot took is named again with its next sample
 	struct still still;
 	struct go_threads go;
 };
@@ -57,6 +58,11 @@ struct tails {
 static _Atomic uint64_t *top_of(struct tails *tails, int32_t tid)
 {
 	return &tails->tops[(uint32_t)tid * UINT32_C(2654435761) % TOPS];
+}
+
+static _Atomic int32_t *target_of(struct tails *tails, int32_t pid)
+{
+	return &tails->targets[(uint32_t)pid * UINT32_C(2654435761) % TOPS];
 }
 
 static void count(_Atomic uint64_t *figure, uint64_t n)
@@ -170,6 +176,8 @@ static void look_at(struct reader *reader, struct perf_event_header *header)
 	const struct record_sample *sample = &record.sample;
 	if (sample->stack.bytes == NULL || sample->stack.dyn_size == 0 || record.id.tid <= 0 || sample->user.abi != PERF_SAMPLE_REGS_ABI_64 ||
 	    (sample->user.mask >> tails->regs.sp & 1) == 0)
+		return;
+	if (tails->config.filter && atomic_load_explicit(target_of(tails, record.id.pid), memory_order_relaxed) != record.id.pid)
 		return;
 	uint64_t sp = user_register(sample, tails->regs.sp);
 	if (tails->config.machine == EM_X86_64 && go_threads_has(&tails->go, record.id.pid) && read_other(reader, &record, sp))
@@ -412,6 +420,11 @@ void tails_top(struct tails *tails, int32_t tid, uint64_t top)
 void tails_note_go(struct tails *tails, int32_t pid, int32_t tid, uint64_t g, bool wants_system)
 {
 	go_threads_note(&tails->go, pid, tid, g, wants_system);
+}
+
+void tails_target(struct tails *tails, int32_t pid)
+{
+	atomic_store_explicit(target_of(tails, pid), pid, memory_order_relaxed);
 }
 
 struct tails_figures tails_figures(const struct tails *tails)

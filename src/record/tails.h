@@ -27,6 +27,7 @@ struct tails_config {
 	struct event_set *set;   // opened, and event_set_add_waking done
 	uint16_t machine;        // EM_* of this host
 	int priority;            // SCHED_FIFO
+	bool filter;             // samples of strangers come, too: only processes that tails_target named are read
 	int wake_fd;             // an eventfd that wakes the drain thread: a queue is half full
 };
 // The readers run when this returns. STATUS_HOST: a thread could not be had, or not at that priority.
@@ -52,6 +53,8 @@ void tails_done(struct tails *tails);
 // Drain thread: where a thread's stack begins; 0: what was thought is wrong.
 void tails_top(struct tails *tails, int32_t tid, uint64_t top);
 
+// Drain thread, with `filter`: a process of the target.
+void tails_target(struct tails *tails, int32_t pid);
 // Drain thread: a stack of Go's goes on on another one; what it told (go_threads_note). From then on the process's other stacks are read, too.
 void tails_note_go(struct tails *tails, int32_t pid, int32_t tid, uint64_t g, bool wants_system);
 

@@ -151,6 +151,14 @@ static void scope_task(struct target *target, const struct target_config *config
 	target->events.enable_on_exec = target->is_command && !config->delayed;
 }
 
+static void scope_cpu(struct target *target)
+{
+	target->filter = true;
+	target->events.scope = SCOPE_CPU;
+	target->events.inherit = false;
+	target->events.enable_on_exec = false;
+}
+
 static bool start_command(struct target *target, const struct target_config *config, bool in_cgroup, struct err *err)
 {
 	struct rlimit files = { 0 };
@@ -179,8 +187,7 @@ static bool open_command(struct target *target, const struct target_config *conf
 		target->events.cgroup_fd = target->cgroup.fd;
 		decide_usual(decisions, "events per CPU and cgroup: the command has a cgroup of its own");
 	} else if (wide) {
-		target->events.scope = SCOPE_CPU;
-		target->filter = true;
+		scope_cpu(target);
 		decide(decisions, "CPU-wide events, kept for the command's descent: %s", why.text);
 	} else {
 		scope_task(target, config);
@@ -223,29 +230,37 @@ static void tell_children(const struct target *target, struct decisions *decisio
 	buf_release(&pids);
 }
 
-static void choose_for_pids(struct target *target, const struct target_config *config, const struct event_specs *specs,
+// Whether these events may be those of whole CPUs, of which only the target's samples are kept. What strangers do is then sampled at the same rate: clocks and what hardware
+// counts have a rate that is bounded; a tracepoint, a breakpoint or a page fault of theirs would be as many as they make. The values of a group would be the CPU's.
+static bool suits_whole_cpus(const struct event_specs *specs)
+{
+	for (size_t i = 0; i < specs->items.count; i++) {
+		const struct event_spec *spec = &specs->items.data[i];
+		bool is_hardware = spec->attr.type == PERF_TYPE_HARDWARE || spec->attr.type == PERF_TYPE_HW_CACHE || spec->attr.type == PERF_TYPE_RAW;
+		if (spec->group >= 0 || spec->is_uncore || spec->is_tracepoint || !(spec->is_clock || spec->is_default || is_hardware))
+			return false;
+	}
+	return true;
+}
+
+// Events of single tasks, or what the number of descriptors leaves of them.
+static void choose_per_task(struct target *target, const struct target_config *config, const struct event_specs *specs, const char *why,
                             struct decisions *decisions)
 {
-	if (target->may_cpu_wide && !config->per_task && config->inherit && config->kind == TARGET_PIDS &&
-	    cgroup_of_own(&target->cgroup, target->roots.data, target->roots.count)) {
-		target->events.scope = SCOPE_CGROUP;
-		target->events.cgroup_fd = target->cgroup.fd;
-		decide_usual(decisions, "events per CPU and cgroup: the target has its cgroup to itself");
-		return;
-	}
+	char text[sizeof(decisions->items.data->text)];
 	scope_task(target, config);
 	target->events.tids = target->tids.data;
 	target->events.tid_count = target->tids.count;
 	uint64_t before, need = event_set_fd_need(specs, &target->events) + 256;
 	uint64_t got = privilege_raise_files(need, &before);
 	if (got >= need) {
-		decide_usual(decisions, target->events.inherit ? "events per thread and CPU, inherited by new threads" :
-		             config->kind == TARGET_TIDS ? "events per thread and CPU, of these threads alone" : "events per thread and CPU (--no-inherit)");
+		snprintf(text, sizeof(text), "events per thread and CPU%s%s", target->events.inherit ? ", inherited by new threads" :
+		         config->kind == TARGET_TIDS ? ", of these threads alone" : " (--no-inherit)", why);
+		decide_usual(decisions, text);
 		return;
 	}
 	if (target->may_cpu_wide && config->kind != TARGET_TIDS) {
-		target->events.scope = SCOPE_CPU;
-		target->filter = true;
+		scope_cpu(target);
 		decide(decisions, "CPU-wide events, kept for the target: %zu threads need %llu file descriptors, %llu are allowed", target->tids.count,
 		       (unsigned long long)need, (unsigned long long)got);
 	} else {
@@ -253,6 +268,26 @@ static void choose_for_pids(struct target *target, const struct target_config *c
 		target->events.inherit = false;
 		decide(decisions, "an event and ring per thread, new threads not followed: %zu threads need %llu file descriptors, %llu are allowed",
 		       target->tids.count, (unsigned long long)need, (unsigned long long)got);
+	}
+}
+
+// A cgroup and whole CPUs see what single tasks hide: each new one's first period, and what each switch to a task takes of its clock.
+static void choose_for_pids(struct target *target, const struct target_config *config, const struct event_specs *specs,
+                            struct decisions *decisions)
+{
+	const char *why = "";
+	bool wide = target->may_cpu_wide && !config->per_task && config->inherit && config->kind != TARGET_TIDS;
+	if (wide && config->kind == TARGET_PIDS && cgroup_of_own(&target->cgroup, target->roots.data, target->roots.count, &why)) {
+		target->events.scope = SCOPE_CGROUP;
+		target->events.cgroup_fd = target->cgroup.fd;
+		decide_usual(decisions, "events per CPU and cgroup: the target has its cgroup to itself");
+	} else if (wide && suits_whole_cpus(specs)) {
+		scope_cpu(target);
+		target->is_chosen_wide = true;
+		decide(decisions, "CPU-wide events, kept for the target and what it starts%s%s", why[0] != '\0' ? ": " : "", why);
+	} else {
+		choose_per_task(target, config, specs, config->per_task ? " (--per-task)" : !config->inherit || config->kind == TARGET_TIDS ? "" :
+		                wide ? " (what these events count has no bounded rate on whole CPUs)" : " (not allowed to see whole CPUs)", decisions);
 	}
 }
 
@@ -339,8 +374,7 @@ bool target_fall_back(struct target *target, const struct target_config *config,
 	if (target->kind != TARGET_COMMAND && target->kind != TARGET_PIDS && target->kind != TARGET_USER)
 		return false;
 	if (target->events.scope == SCOPE_CGROUP && target->may_cpu_wide && target->is_command) {
-		target->events.scope = SCOPE_CPU;
-		target->filter = true;
+		scope_cpu(target);
 		decide(decisions, "CPU-wide events, kept for the command's descent: %.200s", why);
 	} else if (target->events.scope == SCOPE_CGROUP || target->events.scope == SCOPE_CPU) {
 		scope_task(target, config);
@@ -350,6 +384,15 @@ bool target_fall_back(struct target *target, const struct target_config *config,
 	}
 	refresh(target);
 	return true;
+}
+
+void target_set_wide(struct target *target, const struct target_config *config, bool wide)
+{
+	if (wide)
+		scope_cpu(target);
+	else
+		scope_task(target, config);
+	refresh(target);
 }
 
 void target_begin(struct target *target)

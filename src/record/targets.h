@@ -43,6 +43,7 @@ struct target {
 	struct event_target events;  // what event_set_open gets; tids and cpus are ours
 	bool filter;                 // SCOPE_CPU, but only the descent of `roots` counts
 	bool may_cpu_wide, may_kernel; // what the host allows us
+	bool is_chosen_wide;         // whole CPUs where events per task would do, too, and cost strangers nothing: record/session_scope.c looks which is better
 	VEC(int32_t) roots;          // pids
 	VEC(int32_t) tids;
 	struct hash_map known_tids;
@@ -69,6 +70,8 @@ bool target_fall_back(struct target *target, const struct target_config *config,
 size_t target_rescan(struct target *target, struct spaces *spaces);
 // From here on what the target starts is followed.
 void target_begin(struct target *target);
+// Where is_chosen_wide: events of whole CPUs, or per task (then tids as they are).
+void target_set_wide(struct target *target, const struct target_config *config, bool wide);
 // For opening events once more: the tids that have them now, by inheritance too; none is doubtful.
 void target_collect_tids(struct target *target, struct spaces *spaces);
 bool target_is_gone(struct target *target); // every root has ended (never for cgroups and the whole system)

@@ -137,20 +137,20 @@ static void own_one(void)
 	pid_t child = spawn_sleeper();
 	ok(cgroup_add(&cgroup, child, &err), "a process is moved into it %s", err.text);
 	ok(procfs_cgroup_path(child, path, sizeof(path)) && strstr(path, full) != NULL, "and is there: %s", path);
-	ok(cgroup_of_own(&other, &child, 1) && strcmp(other.path, cgroup.path) == 0 && !other.is_ours, "it has that cgroup to itself");
+	ok(cgroup_of_own(&other, &child, 1, NULL) && strcmp(other.path, cgroup.path) == 0 && !other.is_ours, "it has that cgroup to itself");
 	cgroup_remove(&other);
 	ok(other.fd == -1 && access(cgroup.path, F_OK) == 0, "which is not removed with the handle");
 
 	pid_t stranger = spawn_sleeper();
-	ok(!cgroup_of_own(&other, &stranger, 1) && other.fd == -1, "a process beside us has none");
+	ok(!cgroup_of_own(&other, &stranger, 1, NULL) && other.fd == -1, "a process beside us has none");
 	cgroup_add(&cgroup, stranger, NULL);
-	ok(!cgroup_of_own(&other, &child, 1), "with a stranger in it, it is not the first one's own");
+	ok(!cgroup_of_own(&other, &child, 1, NULL), "with a stranger in it, it is not the first one's own");
 	int32_t both[] = { child, stranger };
-	ok(cgroup_of_own(&other, both, 2), "but both together have it");
+	ok(cgroup_of_own(&other, both, 2, NULL), "but both together have it");
 	cgroup_remove(&other);
 	int32_t self = getpid();
-	ok(!cgroup_of_own(&other, &self, 1), "never our own");
-	ok(!cgroup_of_own(&other, &self, 0), "nor that of nobody");
+	ok(!cgroup_of_own(&other, &self, 1, NULL), "never our own");
+	ok(!cgroup_of_own(&other, &self, 0, NULL), "nor that of nobody");
 
 	// The same by its path in the hierarchy and by its absolute one.
 	ok(cgroup_open(&other, path, &err) && strcmp(other.path, cgroup.path) == 0, "opened by its path below the root: %s", err.text);
@@ -164,8 +164,8 @@ static void own_one(void)
 	snprintf(full, sizeof(full), "%s/inner", cgroup.path);
 	ok(mkdir(full, 0755) == 0 && cgroup_open(&other, full, &err) && cgroup_add(&other, stranger, &err), "the second one moves to a cgroup below %s", err.text);
 	cgroup_remove(&other);
-	ok(!cgroup_of_own(&other, &child, 1), "whose processes count");
-	ok(cgroup_of_own(&other, both, 2) && strcmp(other.path, cgroup.path) == 0, "two in different ones: what holds both");
+	ok(!cgroup_of_own(&other, &child, 1, NULL), "whose processes count");
+	ok(cgroup_of_own(&other, both, 2, NULL) && strcmp(other.path, cgroup.path) == 0, "two in different ones: what holds both");
 	cgroup_remove(&other);
 
 	snprintf(full, sizeof(full), "%s", cgroup.path);

@@ -62,6 +62,8 @@ static void test_due(void)
 	ok(!look(&stuck, &fake, 2, 5000, 0, 6000, &span), "6,000 tasks may owe 5,000 samples");
 	ok(!look(&stuck, &fake, 3, -1, 0, 1, &span), "where it is not known what was due, that tells nothing");
 	ok(look(&stuck, &fake, 4, -1, 5, 1, &span), "what was lost does");
+	stuck.places.data[0].due = -1;
+	ok(!look(&stuck, &fake, 4, 5000, 0, 1, &span), "nor where it was not known before");
 	fake.ring.tail = 64; // a reader ahead of us holds something back
 	ok(!look(&stuck, &fake, 5, -1, 9, 1, &span), "not while something is to be read");
 	stuck_reset(&stuck, 1, 5 * SECOND_NS);
