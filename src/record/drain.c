@@ -189,7 +189,7 @@ static void forked(struct drain *drain, const struct record *record, bool synthe
 	struct procfs_birth birth;
 	// /proc read again after a loss shows children that were there before, too.
 	if (is_target && synthesized)
-		is_target = procfs_birth((int32_t)record->task.pid, &birth) && birth.ticks >= drain->since_ticks;
+		is_target = procfs_birth((int32_t)record->task.pid, &birth) && family_is_new(&drain->since, (int32_t)record->task.pid, birth.ticks);
 	// What /proc says adds to the descent, but a root stays one whoever its parent is.
 	if (is_target || !synthesized)
 		spaces_process(drain->spaces, (int32_t)record->task.pid)->is_target = is_target;

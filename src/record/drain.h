@@ -18,6 +18,7 @@
 #include "perf/record.h"
 #include "perfdata/note.h"
 #include "proc/space.h"
+#include "record/family.h"
 #include "record/ledger.h"
 #include "record/aside.h"
 #include "record/images.h"
@@ -70,7 +71,7 @@ struct drain {
 	const uint32_t *cpus;
 	enum chain_mode mode;
 	uint16_t machine;          // EM_* of this host
-	uint64_t since_ticks;      // the target's: what it had started before is no part of it
+	struct family_since since; // the target's: what it had started before is no part of it
 	bool filter;               // keep the descent of what is_target marks; the rest are `others`
 	bool want_names;           // collect sampled addresses
 	bool any_pid;              // -a: everyone is a target

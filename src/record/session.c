@@ -177,8 +177,8 @@ static void synthesize_some(struct session *session, const struct buf *trailer, 
 			if (target->kind == TARGET_SYSTEM || is_in_cgroup(target, pids.ids.data[i]))
 				procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
 	} else if ((target->events.inherit || target->filter) && target->kind == TARGET_PIDS) {
-		// No FORK record tells of those that were born before the side-band was switched on. (A tick is 10 ms: one born in this very one counts.)
-		family_pids(target->roots.data, target->roots.count, session->spaces, target->since_ticks - 1, &pids);
+		// No FORK record tells of those that were born before the side-band was switched on.
+		family_pids(target->roots.data, target->roots.count, session->spaces, &target->since, &pids);
 		for (size_t i = 0; i < pids.ids.count; i++)
 			procfs_synthesize(pids.ids.data[i], true, trailer->data, trailer->size, records);
 	} else {
@@ -427,7 +427,7 @@ static bool begin(struct session *session, struct err *err)
 	const struct session_config *config = session->config;
 	struct target *target = &session->target;
 	bool on_exec = target->events.scope == SCOPE_TASK && target->events.enable_on_exec;
-	session->drain.since_ticks = target->since_ticks;
+	session->drain.since = target->since;
 	if (!on_exec)
 		enable_sideband(session);
 	describe_before(session);

@@ -397,7 +397,9 @@ void target_set_wide(struct target *target, const struct target_config *config, 
 
 void target_begin(struct target *target)
 {
-	target->since_ticks = procfs_now_ticks();
+	target->since = (struct family_since){ procfs_now_ticks(), &target->before };
+	if (target->kind == TARGET_PIDS)
+		family_before(target->roots.data, target->roots.count, &target->before);
 }
 
 // Threads named one by one, and those of events that are not inherited, stay what they were.
@@ -410,7 +412,7 @@ static void scan(struct target *target, struct spaces *spaces)
 {
 	struct procfs_ids pids = { 0 };
 	if (spaces != NULL)
-		family_pids(target->roots.data, target->roots.count, spaces, target->since_ticks, &pids);
+		family_pids(target->roots.data, target->roots.count, spaces, &target->since, &pids);
 	for (size_t i = 0; i < target->roots.count && spaces == NULL; i++)
 		add_threads(target, target->roots.data[i]);
 	for (size_t i = 0; i < pids.ids.count; i++)
@@ -488,6 +490,7 @@ void target_release(struct target *target)
 	vec_release(&target->tids);
 	vec_release(&target->doubtful);
 	hash_map_release(&target->known_tids);
+	hash_map_release(&target->before);
 	free(target->cpus);
 	target->cpus = NULL;
 }

@@ -15,6 +15,7 @@
 #include "proc/space.h"
 #include "record/cgroup.h"
 #include "record/child.h"
+#include "record/family.h"
 
 enum target_kind { TARGET_COMMAND, TARGET_PIDS, TARGET_TIDS, TARGET_SYSTEM, TARGET_CGROUP, TARGET_USER };
 const char *target_kind_name(enum target_kind kind); // "command", "pid", "tid", "system", "cgroup", "uid"
@@ -48,7 +49,8 @@ struct target {
 	VEC(int32_t) tids;
 	struct hash_map known_tids;
 	VEC(int32_t) doubtful;       // found by a later scan: they may have inherited events before they got their own
-	uint64_t since_ticks;        // procfs_now_ticks at target_begin
+	struct family_since since;   // target_begin
+	struct hash_map before;      // pids that they had started by then
 	uint32_t *cpus;
 	size_t cpu_count;
 	struct cgroup cgroup;

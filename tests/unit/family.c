@@ -104,7 +104,7 @@ int main(void)
 	struct teller root = new_teller();
 	pid_t before = tell(&root, 'c');
 	next_tick();
-	uint64_t since = procfs_now_ticks();
+	struct family_since since = { procfs_now_ticks(), NULL };
 	next_tick();
 	pid_t child = tell(&root, 'c'), told = tell(&root, 'c'), orphan = tell(&root, 'o'), stranger = tell(&root, 'o'), gone = tell(&root, 'c');
 	struct procfs_ids ids = { 0 };
@@ -118,7 +118,7 @@ int main(void)
 	said(spaces, PERF_RECORD_FORK, root.pid, gone);
 	spaces_process(spaces, gone)->is_target = true;
 	said(spaces, PERF_RECORD_EXIT, root.pid, gone);
-	family_pids(&root.pid, 1, spaces, since, &ids);
+	family_pids(&root.pid, 1, spaces, &since, &ids);
 	ok(has(&ids, root.pid), "the target itself, once");
 	ok(has(&ids, child), "a child that no record told of yet, by its parent and time of birth");
 	ok(has(&ids, told), "a child that a record told of, once");
@@ -130,12 +130,23 @@ int main(void)
 
 	// A re-read of /proc after a loss makes what was there before look like a child of the target.
 	spaces_process(spaces, before)->is_target = true;
-	family_pids(&root.pid, 1, spaces, since, &ids);
+	family_pids(&root.pid, 1, spaces, &since, &ids);
 	ok(!has(&ids, before) && ids.ids.count == 4, "not even when /proc was read again");
 	// Asked the other way round: all are older than the recording.
 	next_tick();
-	family_pids(&root.pid, 1, spaces, procfs_now_ticks(), &ids);
+	family_pids(&root.pid, 1, spaces, &(struct family_since){ procfs_now_ticks(), NULL }, &ids);
 	ok(has(&ids, root.pid) && ids.ids.count == 1, "later, the target alone");
+
+	// Births are told to 10 ms: in the tick that the recording began in, who was seen then was there before.
+	struct hash_map seen = { 0 };
+	struct procfs_birth birth = { 0 };
+	ok(procfs_birth(child, &birth), "a child's birth");
+	family_before(&root.pid, 1, &seen);
+	ok(hash_map_get(&seen, (uint32_t)child) != NULL && hash_map_get(&seen, (uint32_t)root.pid) == NULL, "what is there now: the children, not the target");
+	ok(!family_is_new(&(struct family_since){ birth.ticks, &seen }, child, birth.ticks), "of that very tick, and seen: there before");
+	ok(family_is_new(&(struct family_since){ birth.ticks, &seen }, 1 << 22, birth.ticks), "not seen: new");
+	ok(family_is_new(&(struct family_since){ birth.ticks - 1, &seen }, child, birth.ticks), "of a later one: new, whoever had the number");
+	hash_map_release(&seen);
 
 	const pid_t all[] = { before, child, told, orphan, stranger, gone, root.pid };
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
