@@ -123,6 +123,7 @@ static struct summary summarize(const struct record_options *options, const stru
 	add_events(&summary, facts);
 	add_stacks(&summary, ledger);
 	add_loss(&summary, facts);
+	summary.unseen_seconds = (double)facts->unseen_ns / 1e9;
 	summary.cpus = (uint32_t)facts->target->cpu_count;
 	for (size_t e = 0; ledger->counts_cpus && e < facts->set->events.count; e++)
 		summary.strangers += ledger->events.data[e].others - ledger->events.data[e].others_idle;

@@ -302,6 +302,7 @@ void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
 		}
 		books->lost_records = 0;
 	}
+	ledger->stretches++;
 	ledger->idle_before_ns += ledger->idle_ns;
 	ledger->idle_ns = 0;
 }

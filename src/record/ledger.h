@@ -73,6 +73,7 @@ struct ledger {
 	uint64_t copied_bytes;           // of stack, by the kernel, for every sample that came
 	uint64_t others_copied_bytes;    // and was of others; not in copied_bytes
 	uint64_t recorder_cpu_ns, cpu_before_ns; // since sampling began; of this process before that
+	uint32_t stretches;              // that have ended, while the recording went on
 	bool counts_cpus;                // events of whole CPUs, of which only the target's samples are kept
 	bool counts_idle;                // events of whole CPUs: idle time is told by /proc/stat
 	uint64_t idle_before_ns, idle_ns; // /proc/stat when this stretch began; idle time since

@@ -387,6 +387,23 @@ static void tell_left_running(struct session *session)
 	vec_release(&left.pids);
 }
 
+// do_exit() (kernel/exit.c) ends a task's events before it is done: since "perf: Fix sample vs do_exit()" (Linux 6.16, and stable kernels) before it frees the
+// task's memory. How much that is rusage tells, where all that ran was the command's, from its exec to its end, in one stretch.
+static void tell_unseen_exit(struct session *session)
+{
+	enum { SAID_IN = 100, SAID_NS = 10 * 1000 * 1000 };
+	const struct target *target = &session->target;
+	const struct event_opened *event = &session->set.events.data[0];
+	bool is_whole = target->is_command && event->is_clock && target->events.scope == SCOPE_TASK && target->events.inherit && session->config->delay_ns == 0 &&
+	                session->config->target.cpus.count == 0 && session->ledger.stretches == 0 && session->left_running == 0 && session->drain.unseen_execs == 0;
+	uint64_t used = target->child.cpu_ns, seen = ledger_total(&session->ledger, 0).running;
+	if (!is_whole || used <= seen || used - seen < SAID_NS || (used - seen) * SAID_IN < used)
+		return;
+	session->unseen_ns = used - seen;
+	decide(&session->decisions, "%.2f s of the %.2f s that the command used by rusage (%.1f%%) are not in here: what the kernel does last when a task ends", (double)session->unseen_ns / 1e9,
+	       (double)used / 1e9, 100.0 * (double)session->unseen_ns / (double)used);
+}
+
 // Bounds on what is read and kept of JIT code.
 static void tell_pages(struct session *session)
 {
@@ -480,6 +497,7 @@ bool session_run(struct session *session, struct err *err)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
 	tell_left_running(session);
+	tell_unseen_exit(session);
 	if (session->drain.unseen_execs > 0 && session_is_by_task(session))
 		decide(&session->decisions, "%u task%s executed a program that others may not look into (set-user-ID, capabilities, not readable): the kernel ends a task's "
 		       "events there, so what ran then is not in the recording; -a, or a command in a cgroup of its own, sees it",
@@ -534,7 +552,7 @@ struct session_facts session_facts(const struct session *session)
 		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
 		.path = writer_path(session->writer), .is_gone = writer_is_gone(session->writer), .bytes = writer_bytes(session->writer),
 		.threads = facts_threads(session), .processes = (uint32_t)session->drain.pids.count,
-		.target_cpu_ns = target_cpu_ns(session), .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
+		.target_cpu_ns = target_cpu_ns(session), .unseen_ns = session->unseen_ns, .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
 	};
 	if (session->target.has_child && session->target.child.exited)
 		facts.command_status = child_exit_status(&session->target.child);
@@ -589,6 +607,8 @@ static void add_meta(struct session *session, struct names *names)
 		names_meta(names, "stood_still", "%llu", (unsigned long long)session->ledger.stuck_times);
 		names_meta(names, "stood_still.lost", "%llu", (unsigned long long)session->ledger.stuck_lost);
 	}
+	if (session->unseen_ns > 0)
+		names_meta(names, "unseen_exit_ns", "%llu", (unsigned long long)session->unseen_ns);
 	names_meta(names, "scope", "%s", event_scope_text(session->target.events.scope));
 	for (size_t i = 0; i < session->decisions.items.count; i++) {
 		char key[32];

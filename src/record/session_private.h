@@ -40,6 +40,7 @@ struct session {
 	int ended_by_signal;
 	bool has_waited; // session_config.waits was called
 	bool has_run, is_short, child_was_ended;
+	uint64_t unseen_ns;                // of session_facts
 	uint32_t left_running;             // processes of the command that outlived it
 
 	// drain thread

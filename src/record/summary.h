@@ -46,6 +46,7 @@ struct summary {
 	uint64_t strangers;        // samples of others, idle CPUs apart, where events are those of whole CPUs and the target's are kept; 0: none
 	uint32_t cpus;             // that were recorded
 	uint64_t stuck_times, stuck_lost; // rings of the kernel that stood still, and the samples lost there
+	double unseen_seconds;     // CPU time of the command that events of single tasks do not have; 0: none, or not known
 	const char *silent_reason; // why ticks that were due may not have come, or NULL
 	const char *loss_reason;   // "the recorder was not scheduled (no real-time priority: needs root or CAP_SYS_NICE)"
 	uint32_t stack_bytes;

@@ -123,6 +123,7 @@ void summary_json(const struct summary *summary, struct buf *out)
 	json_object_set_new(doc, "set_aside", json_integer((json_int_t)summary->set_aside));
 	json_object_set_new(doc, "sideband_lost", json_integer((json_int_t)summary->sideband_lost));
 	json_object_set_new(doc, "throttled_seconds", json_real(summary->throttled_seconds));
+	json_object_set_new(doc, "unseen_exit_seconds", summary->unseen_seconds > 0 ? json_real(summary->unseen_seconds) : json_null());
 	json_object_set_new(doc, "stood_still", json_pack("{s:I, s:I}", "times", (json_int_t)summary->stuck_times, "lost", (json_int_t)summary->stuck_lost));
 	json_object_set_new(doc, "stack_copy_bytes", json_integer(summary->stack_bytes));
 	json_object_set_new(doc, "overhead", json_pack("{s:f, s:f}", "recorder_cpu_seconds", summary->recorder_cpu_seconds, "share_of_one_cpu",

@@ -191,7 +191,7 @@ static bool open_command(struct target *target, const struct target_config *conf
 		decide(decisions, "CPU-wide events, kept for the command's descent: %s", why.text);
 	} else {
 		scope_task(target, config);
-		decide(decisions, "per-task events%s: tasks shorter than one period are not sampled",
+		decide(decisions, "per-task events%s: tasks shorter than one period are not sampled, nor what the kernel does last when a task ends",
 		       config->per_task ? " (--per-task)" : !config->inherit ? " (--no-inherit)" : " (not allowed to see whole CPUs)");
 	}
 	return true;
@@ -257,6 +257,7 @@ static void choose_per_task(struct target *target, const struct target_config *c
 		snprintf(text, sizeof(text), "events per thread and CPU%s%s", target->events.inherit ? ", inherited by new threads" :
 		         config->kind == TARGET_TIDS ? ", of these threads alone" : " (--no-inherit)", why);
 		decide_usual(decisions, text);
+		decide(decisions, "events of threads: what the kernel does last when one ends (newer kernels: freeing its memory, too) is neither sampled nor counted");
 		return;
 	}
 	if (target->may_cpu_wide && config->kind != TARGET_TIDS) {
@@ -378,7 +379,7 @@ bool target_fall_back(struct target *target, const struct target_config *config,
 		decide(decisions, "CPU-wide events, kept for the command's descent: %.200s", why);
 	} else if (target->events.scope == SCOPE_CGROUP || target->events.scope == SCOPE_CPU) {
 		scope_task(target, config);
-		decide(decisions, "per-task events: %.200s", why);
+		decide(decisions, "per-task events, which do not see what the kernel does last when a task ends: %.200s", why);
 	} else {
 		return false;
 	}

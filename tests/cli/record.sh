@@ -179,6 +179,30 @@ fi
 
 # ---------------------------------------------------------------- ways to record
 # Tasks shorter than a period, each with a comb of its own: the cause is named, and only where it can account for what is missing.
+# What the kernel does when a task ends: a cgroup's events have it, a task's own do not, which is said, with the amount where rusage tells it.
+cat >"$work/exits.c" <<'C'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int argc, char **argv)
+{
+	(void)argc;
+	size_t bytes = (size_t)atoi(argv[1]) << 20;
+	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(memory, bytes, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < bytes; i += 4096)
+		memory[i] = 1;
+}
+C
+gcc -O1 -o "$work/exits" "$work/exits.c"
+rec --per-task -o exits.data --summary exits.json -- ./exits 1024
+like "$(tr -s '\n ' ' ' <"$work/err")" 'nor what the kernel does last when a task ends' "per task: what is not seen of a task's end is said"
+# Kernels before "perf: Fix sample vs do_exit()" have it in the task's own events: then there is nothing to be told.
+ok "$(json "$work/exits.json" '(d["unseen_exit_seconds"] is None) != any("used by rusage" in x for x in d["decisions"])'; echo $?)" "with its amount, where there is any"
+seen=$("$perfsample" report -i "$work/exits.data" --format json 2>/dev/null | python3 -c 'import json, sys; print(*[c["text"] for c in json.load(sys.stdin)["caveats"] if "when a task ends" in c["text"]])')
+like "$seen" '^per-task events: what the kernel does last when a task ends .* is neither sampled nor counted(: 0\.[0-9]+ s by rusage)?$' "the report says it, too"
+ok "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None or 0.01 <= d["unseen_exit_seconds"] <= d["cpu_seconds"]'; echo $?)" "an amount that can be"
+is "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None' && echo none || echo some)" "$(grep -q 'by rusage$' <<<"$seen" && echo some || echo none)" "the same in both"
 rec --per-task -o short.data -- sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done'; is $? 0 "short tasks under per-task events"
 ok "$(tr -s ' \n' ' ' <"$work/err" | sed 's/perfsample: //g' | grep -q 'silent.*each new task starts with one whole period'; echo $?)" "their silence and its cause are said"
 ok "$(! grep -q 'less CPU time than one period' "$work/err"; echo $?)" "and they are not said to have used no CPU time"
