@@ -264,11 +264,12 @@ static enum tails_step next_tails(struct session *session, bool seen)
 	double rate = (double)(drain->walked - session->rate_from) / seconds;
 	double strangers = drain->filter ? (double)(session->ledger.events.data[0].others - session->others_from) / seconds : 0;
 	const char *refusal = tails_refusal(session, session->cpu_percent + (rate * TAIL_COST_NS + strangers * WAKE_COST_NS) / 1e7);
-	if (refusal == NULL && strangers > STRANGERS_BORNE * rate)
+	bool needs_wide = session_starts_many(session);
+	if (refusal == NULL && strangers > STRANGERS_BORNE * rate && !needs_wide)
 		refusal = "would cost others more than it does the target";
 	if (refusal == NULL)
 		return TAILS_BEGIN;
-	if (drain->filter && tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7) == NULL && !session->needed_own_events)
+	if (drain->filter && !needs_wide && tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7) == NULL && !session->needed_own_events)
 		return TAILS_NEED_OWN_EVENTS;
 	session->no_tails = true;
 	decide(&session->decisions, "%.0f%% of the stacks %s: reading on while the program is stopped %s", 100.0 * (double)beyond / (double)unwound,

@@ -11,7 +11,7 @@
 
 // Which events are better: record/session_scope.c.
 enum { SCOPE_CHANGES_MOST = 2 };
-struct scope_watch { uint64_t taken, strangers, births; unsigned in_a_row, changes; };
+struct scope_watch { uint64_t taken, strangers, births, births_before; unsigned in_a_row, changes; }; // births_before: a second before `births`
 
 struct session {
 	const struct session_config *config;
@@ -80,8 +80,13 @@ void session_writer_info(const struct session *session, struct writer_info *info
 // session_scope.c
 void session_count_idle(struct session *session); // CPU-wide events are about to be switched on, or others
 bool session_keep_scope(struct session *session, bool *reopened); // once a second; false: the events could not be opened again
+bool session_starts_many(const struct session *session); // tasks, in the last second or two: events per task would miss much
 // Events per task in the place of CPU-wide ones, for good, where both would do. false: they stay as they are.
 bool session_spare_strangers(struct session *session, const char *why);
+
+// session_tell.c: into the decisions, at the end
+void session_tell_targets(struct session *session); // of what ran, once it has ended
+void session_tell_pages(struct session *session); // of what was read of it, once the helper has ended
 
 // session_stuck.c
 bool session_find_stuck(struct session *session, stuck_spans *spans); // whether a ring stands still by the counters just read; appends which (NULL: nowhere)

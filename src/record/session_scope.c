@@ -34,6 +34,7 @@ static struct second last_second(struct session *session)
 	struct second second = { books->taken - watch->taken, strangers - watch->strangers, session->ledger.births - watch->births };
 	watch->taken = books->taken;
 	watch->strangers = strangers;
+	watch->births_before = watch->births;
 	watch->births = session->ledger.births;
 	return second;
 }
@@ -98,6 +99,12 @@ bool session_keep_scope(struct session *session, bool *reopened)
 		return true;
 	*reopened = true;
 	return change(session, false, "the target starts many tasks, and of each new one the first period would be missed");
+}
+
+bool session_starts_many(const struct session *session)
+{
+	uint64_t births = session->ledger.births - session->scope_watch.births_before;
+	return births >= BIRTHS_MANY;
 }
 
 bool session_spare_strangers(struct session *session, const char *why)

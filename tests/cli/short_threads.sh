@@ -94,7 +94,7 @@ start ./burn # somebody else
 start ./brief 1
 target=$started
 soon has_used "$target" 50
-short_ones() { measured 2 && books '0 <= s["silent"] < 0.02 * s["expected"] and s["taken"] > 500'; }
+short_ones() { measured 2 && books '0 <= s["silent"] < 0.02 * s["expected"] and s["taken"] > 100'; }
 often short_ones
 ok $? "threads of 2 ms: next to nothing is silent"
 like "$(words)" "CPU-wide events, kept for the target and what it starts: (the recorder|others|it) is? ?a?r?e? ?in .*cgroup" "which way and why"
