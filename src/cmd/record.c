@@ -16,6 +16,7 @@
 #include "cmd/record_repeat.h"
 #include "perfdata/note.h"
 #include "record/summary.h"
+#include "record/switches.h"
 #include "symbols/debug_file.h"
 
 static bool is_stream(const struct record_options *options)
@@ -101,6 +102,23 @@ static void add_decisions(struct summary *summary, const struct session_facts *f
 	}
 }
 
+// Where events are those of single tasks: at most one period a new task, and so much of each switch to one. What is beyond has another cause, and none is named
+// that was not seen: NULL.
+static const char *silent_reason(const struct summary *summary, const struct session_facts *facts)
+{
+	const struct summary_event *event = summary->events.count > 0 ? &summary->events.data[0] : NULL;
+	if (facts->target->events.scope != SCOPE_TASK || event == NULL)
+		return NULL;
+	double silent = event->expected - (double)(event->taken + event->idle_unsampled + event->others + event->lost + event->dropped);
+	double births = (double)facts->ledger->births, switched = event->is_clock ? (double)facts->switches * SWITCHES_NS / (double)event->period : 0;
+	if (silent <= births)
+		return "with per-task events each new task starts with one whole period, unsampled";
+	if (silent > births + switched)
+		return NULL;
+	return births > switched ? "with per-task events each new task starts with one whole period, unsampled, and each switch to a task leaves some 0.5 us"
+	       : "with per-task events each switch to a task leaves some 0.5 us unsampled, and each new task its first period";
+}
+
 static struct summary summarize(const struct record_options *options, const struct session_facts *facts)
 {
 	const struct ledger *ledger = facts->ledger;
@@ -130,11 +148,7 @@ static struct summary summarize(const struct record_options *options, const stru
 	add_decisions(&summary, facts);
 	if (facts->target->events.scope == SCOPE_TASK || facts->target->events.scope == SCOPE_THREAD)
 		summary.unseen_execs = facts->drain->unseen_execs;
-	// At most one period a new task; what is beyond has another cause, and none is named that was not seen.
-	const struct summary_event *event = summary.events.count > 0 ? &summary.events.data[0] : NULL;
-	if (facts->target->events.scope == SCOPE_TASK && event != NULL &&
-	    event->expected - (double)(event->taken + event->idle_unsampled + event->others + event->lost + event->dropped) <= (double)ledger->births)
-		summary.silent_reason = "with per-task events each new task starts with one whole period, unsampled";
+	summary.silent_reason = silent_reason(&summary, facts);
 	return summary;
 }
 

@@ -305,6 +305,19 @@ uint64_t procfs_now_ticks(void)
 	return (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec / (1000000000 / hz);
 }
 
+bool procfs_switches(int32_t tid, uint64_t *out)
+{
+	char text[8192];
+	unsigned long long given, taken;
+	if (proc_read_of(tid, "status", text, sizeof(text)) <= 0)
+		return false;
+	const char *voluntary = status_field(text, "voluntary_ctxt_switches"), *other = status_field(text, "nonvoluntary_ctxt_switches");
+	if (voluntary == NULL || other == NULL || sscanf(voluntary, "%llu", &given) != 1 || sscanf(other, "%llu", &taken) != 1)
+		return false;
+	*out = given + taken;
+	return true;
+}
+
 uint64_t procfs_cpu_ns(int32_t pid)
 {
 	struct proc_stat stat;

@@ -32,6 +32,7 @@ bool procfs_status(int32_t pid, struct procfs_status *out); // false: gone
 struct procfs_birth { int32_t parent_pid; uint64_t ticks; }; // whose child it is by now; when it was born
 bool procfs_birth(int32_t pid, struct procfs_birth *out);     // false: gone
 uint64_t procfs_now_ticks(void);                              // now, in the same clock: clock ticks since the machine's start
+bool procfs_switches(int32_t tid, uint64_t *out);            // how often this thread gave its CPU up or lost it; false: gone, or the kernel does not tell
 uint64_t procfs_cpu_ns(int32_t pid);                         // utime + stime of the process; 0 when gone
 // Pids here whose NSpid list ends in `ns_pid` ("a pid not found here is looked up by NSpid and suggested").
 bool procfs_pids_of_ns_pid(int32_t ns_pid, struct procfs_ids *out);

@@ -254,9 +254,11 @@ bool child_poll(struct child *child)
 		return true;
 	struct rusage usage = { 0 };
 	pid_t got = wait4(child->pid, &child->wait_status, WNOHANG, &usage);
-	if (got == child->pid)
+	if (got == child->pid) {
+		child->switches = (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 		child->cpu_ns = ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * 1000000000u +
 		                ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
+	}
 	if (got == child->pid || (got < 0 && errno == ECHILD)) // ECHILD: the caller lets the kernel reap (SIGCHLD ignored)
 		child->exited = true;
 	return child->exited;

@@ -16,6 +16,7 @@ struct child {
 	int error_fd;    // its exec's errno arrives here; closed by a successful exec
 	bool exited;
 	int wait_status;
+	uint64_t switches; // of their threads, by rusage
 	uint64_t cpu_ns; // of it and of what it waited for, by rusage; 0 until it was reaped, or where the kernel reaps
 	const char *name; // argv[0], the caller's
 };

@@ -372,6 +372,8 @@ static bool begin(struct session *session, struct err *err)
 	struct target *target = &session->target;
 	bool on_exec = target->events.scope == SCOPE_TASK && target->events.enable_on_exec;
 	session->drain.since = target->since;
+	if (session_is_by_task(session) && !target->is_command)
+		switches_begin(&session->switches, target->tids.data, target->tids.count);
 	if (!on_exec)
 		enable_sideband(session);
 	describe_before(session);
@@ -420,6 +422,7 @@ bool session_run(struct session *session, struct err *err)
 	session->end_ns = session_clock_ns(CLOCK_MONOTONIC);
 	session->ledger.end_ns = session->end_ns;
 	stop_drain(session);
+	session->switch_count = switches_since(&session->switches);
 	if (session->end == END_SIZE || session->end == END_DISK_LOW)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
@@ -470,7 +473,7 @@ struct session_facts session_facts(const struct session *session)
 		.command_status = -1, .signal = session->ended_by_signal, .command_was_ended = session->child_was_ended,
 		.path = writer_path(session->writer), .is_gone = writer_is_gone(session->writer), .bytes = writer_bytes(session->writer),
 		.threads = facts_threads(session), .processes = (uint32_t)session->drain.pids.count,
-		.target_cpu_ns = target_cpu_ns(session), .unseen_ns = session->unseen_ns, .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
+		.target_cpu_ns = target_cpu_ns(session), .unseen_ns = session->unseen_ns, .switches = session->target.is_command ? session->target.child.switches : session->switch_count, .has_run = session->has_run, .is_short = session->is_short, .broken_pipe = output_is_broken_pipe(session->output),
 	};
 	if (session->target.has_child && session->target.child.exited)
 		facts.command_status = child_exit_status(&session->target.child);
@@ -624,6 +627,7 @@ void session_free(struct session *session)
 	free(session->file_attrs);
 	free(session->cpu_numbers);
 	stuck_release(&session->stuck);
+	switches_release(&session->switches);
 	vec_release(&session->stood_still);
 	vec_release(&session->decisions.items);
 	sem_destroy(&session->drain_ready);

@@ -81,6 +81,7 @@ struct session_facts { // read when session_run has returned
 	bool is_gone;                // it leads elsewhere, when all is written
 	uint64_t bytes;              // written
 	uint32_t threads, processes; // that were sampled
+	uint64_t switches;           // to the target's tasks, at least, where events are theirs; 0: not known
 	uint64_t unseen_ns;          // that the command used when its tasks ended, which their events do not have; 0: none, or not known
 	uint64_t target_cpu_ns;      // CPU time of the first event, idle and others apart; 0 when it is no clock
 };

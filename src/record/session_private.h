@@ -8,6 +8,7 @@
 
 #include "record/session.h"
 #include "record/stuck.h"
+#include "record/switches.h"
 
 // Which events are better: record/session_scope.c.
 enum { SCOPE_CHANGES_MOST = 2 };
@@ -41,6 +42,8 @@ struct session {
 	bool has_waited; // session_config.waits was called
 	bool has_run, is_short, child_was_ended;
 	uint64_t unseen_ns;                // of session_facts
+	struct switches switches;
+	uint64_t switch_count;
 	uint32_t left_running;             // processes of the command that outlived it
 
 	// drain thread

@@ -225,7 +225,7 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 		buf_printf(text, "CARE: ");
 		add_silent(event, text);
 		buf_printf(text, ": %s", summary->silent_reason != NULL ? summary->silent_reason : silent_of(event) <= event->begun
-		           ? "periods that were begun and not over at the end, at most one for each CPU" : "ticks that were due by CPU time and never came");
+		           ? "periods that were begun and not over at the end, at most one for each CPU" : "ticks that were due by CPU time and never came, for a reason that is not known");
 		paragraph(out, text);
 	}
 }
