@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "cmd/check.h"
+#include "cmd/runtimes.h"
 #include "perf/record.h"
 #include "proc/dso.h"
 #include "proc/space.h"
@@ -21,6 +22,7 @@ struct findings {
 	size_t no_cfi_named, no_names_named, failed_named;
 	char why[1024];                      // one of them could not be opened
 	bool has_jit;
+	struct buf mapped;                   // names of the target's files, one a line
 };
 
 static void name_one(struct buf *list, size_t *count, const char *path)
@@ -100,6 +102,7 @@ static void look_at_pid(struct findings *f, struct dso_table *seen, int32_t pid)
 		struct image *image = NULL;
 		if (seen->rows.count > before) {
 			f->files++;
+			buf_printf(&f->mapped, "%s\n", path);
 			if (procfs_open_image(&image, pid, &key, m->start, m->start + m->length, m->pgoff, &err)) {
 				look_at(f, image, path);
 				image_release(image);
@@ -114,7 +117,7 @@ static void look_at_pid(struct findings *f, struct dso_table *seen, int32_t pid)
 	buf_release(&records);
 }
 
-static void jit(struct check *check, const struct check_target *target, const struct findings *f)
+static void jit(struct check *check, const struct check_target *target, struct findings *f)
 {
 	struct err err = { 0 };
 
@@ -123,11 +126,14 @@ static void jit(struct check *check, const struct check_target *target, const st
 	int fd = procfs_open_perf_map(target->pid, &err);
 	if (fd >= 0)
 		close(fd);
+	struct buf help = { 0 };
+	runtime_help(runtime_of(buf_text(&f->mapped)), (uint32_t)target->pid, &help);
 	check_add(check, "jit_map", "names of JIT code", fd >= 0 ? ANSWER_YES : ANSWER_NO,
 	          fd >= 0 ? mem_printf("/tmp/perf-%" PRId32 ".map", target->status.ns_pid)
 	          : err.text[0] != '\0' ? mem_string(err.text)
 	                                : mem_printf("code without a file, and no /tmp/perf-%" PRId32 ".map", target->status.ns_pid),
-	          fd >= 0 || err.text[0] != '\0' ? NULL : mem_string("node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, python3.12 -X perf, DOTNET_PerfMapEnabled=1"));
+	          fd >= 0 || err.text[0] != '\0' ? NULL : mem_string(buf_text(&help)));
+	buf_release(&help);
 }
 
 static const char *more(size_t count)
@@ -166,4 +172,5 @@ void check_images(struct check *check, const struct check_target *target)
 	buf_release(&f.no_cfi);
 	buf_release(&f.no_names);
 	buf_release(&f.failed);
+	buf_release(&f.mapped);
 }

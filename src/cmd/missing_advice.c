@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cmd/runtimes.h"
 #include "elf/image.h"
 #include "proc/dso.h"
 #include "symbols/symbolizer.h"
@@ -53,25 +54,6 @@ static void debug_file_help(const struct packages *packages, const char *path, c
 		buf_printf(out, "; or its debug file as DIR/.build-id/%.2s/%s.debug with --debug-dir DIR, or --debuginfod", build_id_hex(id, hex), hex + 2);
 }
 
-// ---------------------------------------------------------------- code made at run time
-
-static const char *runtime_help(const char *comm)
-{
-	static const struct { const char *comm, *help; } runtimes[] = {
-		{ "node", "run node with --perf-basic-prof (or --perf-prof for a jitdump)" },
-		{ "java", "run java with -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+PreserveFramePointer" },
-		{ "python", "run python with -X perf (3.12 and later)" },
-		{ "dotnet", "set DOTNET_PerfMapEnabled=1" },
-		{ "ruby", "run ruby with --yjit-perf" },
-		{ "julia", "set ENABLE_JITPROFILING=1" },
-		{ "postgres", "set jit_profiling_support = on, or jit = off" },
-	};
-	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
-		if (strncmp(comm, runtimes[i].comm, strlen(runtimes[i].comm)) == 0)
-			return runtimes[i].help;
-	return "have its runtime write /tmp/perf-PID.map or a jitdump file while it runs";
-}
-
 // ---------------------------------------------------------------- the two questions
 
 static bool is_stripped(const struct profile *profile, const struct profile_dso *row)
@@ -106,7 +88,7 @@ void missing_why(const struct profile *profile, uint32_t dso, struct buf *out)
 		buf_string(out, symbol_missing_text((enum symbol_missing)row->missing));
 }
 
-void missing_help(const struct packages *packages, const struct profile *profile, uint32_t dso, const char *comm, struct buf *out)
+void missing_help(const struct packages *packages, const struct profile *profile, uint32_t dso, struct buf *out)
 {
 	if (dso == PROFILE_NONE)
 		return;
@@ -134,7 +116,7 @@ void missing_help(const struct packages *packages, const struct profile *profile
 		buf_string(out, "sysctl -w kernel.kptr_restrict=0; or record as root, who sees them unless it is 2");
 		break;
 	case SYMBOL_NO_MAP:
-		buf_string(out, runtime_help(comm));
+		runtime_help(runtime_of(row->mapped != 0 ? profile_text(profile, row->mapped) : ""), row->pid, out);
 		break;
 	case SYMBOL_BAD_FILE:
 		buf_string(out, "a whole copy of the file, below --symfs DIR");

@@ -8,6 +8,6 @@
 
 // Appends why addresses of the image have no names, in words. `dso` PROFILE_NONE: of no mapping.
 void missing_why(const struct profile *profile, uint32_t dso, struct buf *out);
-// Appends what helps, or nothing where nothing does. `comm`: a program that ran the code. `packages` were asked for its file.
-void missing_help(const struct packages *packages, const struct profile *profile, uint32_t dso, const char *comm, struct buf *out);
+// Appends what helps, or nothing where nothing does. `packages` were asked for its file.
+void missing_help(const struct packages *packages, const struct profile *profile, uint32_t dso, struct buf *out);
 #endif

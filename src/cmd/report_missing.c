@@ -11,7 +11,7 @@
 enum { LINELESS_SHOWN = 5, PACKAGES_ASKED = 100 };
 
 struct shown { // one image's words
-	const char *path, *name, *comm;
+	const char *path, *process; // process: whose anonymous code it is
 	const struct build_id *build_id;
 	struct buf why, help;
 };
@@ -20,13 +20,15 @@ static const struct build_id no_build_id;
 
 static struct shown show(const struct packages *packages, const struct profile *profile, const struct missing_image *row)
 {
-	struct shown shown = { .path = "[no mapping]", .comm = profile_text(profile, row->comm), .build_id = &no_build_id };
+	struct shown shown = { .path = "[no mapping]", .process = profile_text(profile, row->comm), .build_id = &no_build_id };
 	if (row->dso != PROFILE_NONE) {
 		shown.path = profile_text(profile, profile->dsos.data[row->dso].path);
 		shown.build_id = &profile->dsos.data[row->dso].build_id;
+		if (profile->dsos.data[row->dso].process != 0)
+			shown.process = profile_text(profile, profile->dsos.data[row->dso].process);
 	}
 	missing_why(profile, row->dso, &shown.why);
-	missing_help(packages, profile, row->dso, shown.comm, &shown.help);
+	missing_help(packages, profile, row->dso, &shown.help);
 	return shown;
 }
 
@@ -60,7 +62,7 @@ static void image_text(const struct packages *packages, const struct profile *pr
 	escape_terminal(out, shown.path, strlen(shown.path));
 	if (row->dso != PROFILE_NONE && profile->dsos.data[row->dso].kind == DSO_ANON) {
 		buf_string(out, " of ");
-		escape_terminal(out, shown.comm, strlen(shown.comm));
+		escape_terminal(out, shown.process, strlen(shown.process));
 		buf_printf(out, "[%u]", profile->dsos.data[row->dso].pid);
 	}
 	buf_string(out, "\n         why   ");
@@ -142,6 +144,10 @@ static void image_json(const struct packages *packages, const struct profile *pr
 	buf_printf(out, "\"pid\":%u,\"self\":{\"samples\":%llu,\"share\":%.17g},\"bounded\":%llu,\"stacks\":{\"samples\":%llu,\"share\":%.17g},\"addresses\":%llu,", dso->pid,
 	           (unsigned long long)row->self, percent(row->self, samples) / 100, (unsigned long long)row->bounded, (unsigned long long)row->anywhere,
 	           percent(row->anywhere, samples) / 100, (unsigned long long)row->addresses);
+	if (dso->kind == DSO_ANON && dso->pid != 0) {
+		json_string(out, "process", shown.process);
+		buf_byte(out, ',');
+	}
 	json_string(out, "why", buf_text(&shown.why));
 	buf_byte(out, ',');
 	json_string(out, "help", buf_text(&shown.help));

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "cmd/late_map.h"
 #include "profile/core_events.h"
 #include "report/left_out.h"
 
@@ -14,6 +15,7 @@ void select_init(struct selection *selection)
 {
 	*selection = (struct selection){ .load = load_defaults() };
 	selection->load.input = "perf.data";
+	selection->load.late_map = late_map_open;
 }
 
 void select_release(struct selection *selection)

@@ -199,7 +199,8 @@ static void guess_target(struct loader *loader)
 			if (!last.is_idle)
 				break;
 		}
-		profile->meta.target_comm = last.comm;
+		uint32_t name = loader_process_name(loader, only->pid); // its threads have names of their own
+		profile->meta.target_comm = name != 0 ? name : last.comm;
 		if (profile->meta.target_ids.count == 0)
 			vec_push(&profile->meta.target_ids, only->pid);
 	}

@@ -122,6 +122,33 @@ static const struct build_id *listed_build_id(struct loader *loader, const char 
 	return &features->build_ids.data[*found].build_id;
 }
 
+uint32_t loader_process_name(struct loader *loader, int32_t pid)
+{
+	const struct process *process = spaces_find_process(loader->spaces, pid);
+	const struct thread main = { .pid = pid, .tid = pid, .comm = process != NULL ? process->comm : 0 };
+	return main.comm != 0 ? loader_comm(loader, &main) : 0;
+}
+
+// Whose code it is: what the process is called, and what it has mapped.
+static void describe_process(struct loader *loader, const struct dso *dso, struct profile_dso *row)
+{
+	enum { TEXT_MOST = 64 << 10 };
+	const struct process *process = spaces_find_process(loader->spaces, (int32_t)dso->pid);
+	struct buf mapped = { 0 };
+	uint32_t before = DSO_NONE;
+	if (process == NULL)
+		return;
+	row->process = loader_process_name(loader, process->pid);
+	for (uint32_t i = 0; i < process->maps->count && mapped.size < TEXT_MOST; i++) {
+		const struct dso *file = dso_get(spaces_dsos(loader->spaces), process->maps->items[i].dso);
+		if (file->kind == DSO_FILE && process->maps->items[i].dso != before)
+			buf_printf(&mapped, "%s\n", dso_short_name(file));
+		before = process->maps->items[i].dso;
+	}
+	row->mapped = mapped.size > 0 ? intern_bytes(&loader->profile->names, mapped.data, mapped.size) : 0;
+	buf_release(&mapped);
+}
+
 uint32_t loader_dso(struct loader *loader, uint32_t id)
 {
 	while (loader->dsos.count <= id)
@@ -134,6 +161,8 @@ uint32_t loader_dso(struct loader *loader, uint32_t id)
 		struct profile_dso row = { .path = intern_bytes(&loader->profile->names, dso->path, length),
 		                           .short_name = intern_string(&loader->profile->names, dso_short_name(dso)), .kind = (uint8_t)dso->kind,
 		                           .build_id = dso->build_id, .pid = dso->pid, .since_ns = dso->since_ns };
+		if (dso->kind == DSO_ANON)
+			describe_process(loader, dso, &row);
 		uint32_t made = profile_add_dso(loader->profile, &row);
 		while (loader->dso_of.count <= made)
 			vec_push(&loader->dso_of, DSO_NONE);

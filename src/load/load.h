@@ -30,6 +30,17 @@ struct load_compare {
 	void (*time)(void *context, uint64_t ours_ns, uint64_t theirs_ns);
 };
 
+// A process whose generated code lacks names: load never looks into /proc, but whoever runs it here may.
+struct load_process {
+	uint32_t pid;
+	uint64_t seen_wall_ns; // by the wall clock: it ran then
+	uint64_t vdso;         // where its vdso is: no other program that it executed has it there, as a rule. 0: not known
+	const char *program;   // the first file that it has mapped, or NULL; and where
+	uint64_t program_start;
+};
+// Its perf map (an open file), if it is still that process and program; `*written_wall_ns`: when that was written. -1: none.
+typedef int load_late_map_fn(const struct load_process *process, uint64_t *written_wall_ns);
+
 // While such a call lasts: code at a run-time address that a jitdump has. `*start` is where the function begins, `out` gets all of its bytes. false: none.
 struct buf;
 bool load_jit_code(const struct unwind_input *input, uint64_t addr, uint64_t *start, struct buf *out);
@@ -51,6 +62,7 @@ struct load_options {
 	const struct load_compare *compare; // both unwind, ours counts; NULL: none
 	bool no_clones;       // foo.cold, foo.part.0, foo.constprop.0 count as foo
 	bool no_lines;        // names alone: folded stacks need no lines
+	load_late_map_fn *late_map; // names what the recorder found no name for, marked so; NULL: nothing does
 };
 // What the commands' defaults are.
 struct load_options load_defaults(void);

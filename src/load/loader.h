@@ -90,6 +90,7 @@ uint32_t loader_dso(struct loader *loader, uint32_t dso);
 uint16_t loader_machine(const struct loader *loader, uint64_t abi);
 uint16_t loader_dso_machine(const struct loader *loader, const struct dso *dso);
 uint32_t loader_comm(struct loader *loader, const struct thread *thread);
+uint32_t loader_process_name(struct loader *loader, int32_t pid); // as its main thread is called now; 0: not known
 uint64_t loader_weight(uint64_t period, const struct perf_event_attr *attr, const struct profile_event *event);
 // To the sink, if there is one: a sample whose user part is loader->chain's, `as_stack` where the file's copy of the stack gives way to it.
 void loader_hand_on(struct loader *loader, const struct queued *queued, const struct profile_sample *sample, bool as_stack);

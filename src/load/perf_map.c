@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "load/symbols.h"
+#include "profile/samples.h"
 
 enum { MAP_BYTES_MOST = 256 << 20 };
 // How much older than the write a time stamp may be (a clock tick), and what two readings of clocks may differ by.
@@ -62,4 +63,58 @@ int perf_map_open(struct loader *loader, const struct profile_dso *row, char *pa
 	loader_caveat(loader, "%s is older than the program that ran under that pid: it names nothing", path);
 	close(fd);
 	return -1;
+}
+
+// The address spaces are those of the end.
+static bool describe(const struct loader *loader, const struct profile_dso *row, struct load_process *out)
+{
+	const struct process *process = spaces_find_process(loader->spaces, (int32_t)row->pid);
+	if (process == NULL || process->exited || process->program_ns != row->since_ns || loader->last_ns == 0)
+		return false;
+	*out = (struct load_process){ .pid = row->pid };
+	for (uint32_t i = 0; i < process->maps->count; i++) {
+		const struct mapping *mapping = &process->maps->items[i];
+		const struct dso *dso = dso_get(spaces_dsos(loader->spaces), mapping->dso);
+		if (dso->kind == DSO_VDSO)
+			out->vdso = mapping->start;
+		if (dso->kind == DSO_FILE && out->program == NULL) {
+			out->program = dso->path;
+			out->program_start = mapping->start;
+		}
+	}
+	return out->vdso != 0 && out->program != NULL;
+}
+
+// When a process was last sampled; 0: never.
+static uint64_t last_sampled(const struct loader *loader, uint32_t pid)
+{
+	const struct profile *profile = loader->profile;
+	struct profile_sample room;
+	for (size_t i = profile->samples.count; i > 0; i--) {
+		const struct profile_sample *sample = samples_get(&profile->samples, i - 1, &room);
+		if (sample->pid == (int32_t)pid)
+			return sample->time_ns;
+	}
+	return 0;
+}
+
+int perf_map_open_late(struct loader *loader, const struct profile_dso *row)
+{
+	uint64_t written_ns, seen_ns = last_sampled(loader, row->pid), end_ns = number_in(reader_features(loader->reader)->names, "end.ns");
+	struct load_process process;
+	if (loader->options->late_map == NULL || loader->options->symfs != NULL || seen_ns == 0 || !symbols_are_of_this_host(loader) ||
+	    !describe(loader, row, &process))
+		return -1;
+	process.seen_wall_ns = wall_of(loader, seen_ns);
+	uint64_t end_wall_ns = wall_of(loader, end_ns != 0 ? end_ns : loader->last_ns);
+	int fd = process.seen_wall_ns != 0 ? loader->options->late_map(&process, &written_ns) : -1;
+	if (fd < 0)
+		return -1;
+	if (written_ns <= end_wall_ns) { // the recorder has read it
+		close(fd);
+		return -1;
+	}
+	loader_caveat(loader, "names of code that %s[%u] generated are partly from a map that it wrote %.0f s after the recording ended: code that was discarded or moved in between may be "
+	              "misnamed", row->process != 0 ? profile_text(loader->profile, row->process) : "process ", row->pid, (double)(written_ns - end_wall_ns) / 1e9);
+	return fd;
 }

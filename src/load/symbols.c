@@ -76,6 +76,43 @@ static uint32_t kernel_image(struct symbols *symbols)
 	return symbols->kernel;
 }
 
+static bool is_named_by(const struct profile_dso *row, const char *path, const struct name_image *names)
+{
+	if (is_kernel_kind(row->kind) || is_kernel_kind(names->kind))
+		return is_kernel_kind(row->kind) && is_kernel_kind(names->kind);
+	if (names->kind != row->kind || names->path == NULL || strcmp(names->path, path) != 0)
+		return false;
+	if (row->kind == DSO_ANON)
+		return names->pid == row->pid && (names->since_ns == NAMES_ANY_PROGRAM || names->since_ns == row->since_ns);
+	return names->build_id.size == 0 || row->build_id.size == 0 || build_id_equal(&names->build_id, &row->build_id);
+}
+
+static int compare_name(const void *key, const void *entry)
+{
+	const uint64_t *addr = key;
+	const struct name_addr *name = entry;
+	return *addr < name->image_addr ? -1 : *addr > name->image_addr;
+}
+
+// Whether the recording brings no name for some sampled address of generated code.
+static bool lacks_names(struct symbols *symbols, uint32_t dso)
+{
+	const struct profile *profile = symbols->loader->profile;
+	const struct names *names = reader_features(symbols->loader->reader)->names;
+	const char *path = profile_text(profile, profile->dsos.data[dso].path);
+	const struct name_image *image = NULL;
+	for (size_t i = 0; i < names->images.count && image == NULL; i++)
+		if (is_named_by(&profile->dsos.data[dso], path, &names->images.data[i]))
+			image = &names->images.data[i];
+	for (size_t i = 0; i < profile->frames.count; i++) {
+		const struct profile_frame *frame = &profile->frames.data[i];
+		if (frame->dso == dso && (image == NULL || image->addrs.count == 0 ||
+		                          bsearch(&frame->image_addr, image->addrs.data, image->addrs.count, sizeof(*image->addrs.data), compare_name) == NULL))
+			return true;
+	}
+	return false;
+}
+
 static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 {
 	struct loader *loader = symbols->loader;
@@ -105,6 +142,8 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		if (!has_names)
 			image.map_fd = perf_map_open(loader, row, map_path, sizeof(map_path));
 		image.map_path = image.map_fd >= 0 ? map_path : NULL;
+		if (has_names && lacks_names(symbols, dso))
+			image.map_fd = perf_map_open_late(loader, row);
 		image.path = mem_printf("%s of %u since %llu", image.path, row->pid, (unsigned long long)row->since_ns);
 		break;
 	default:
@@ -220,17 +259,6 @@ static void preset_image(struct symbols *symbols, uint32_t image, const struct n
 		symbolizer_preset(symbols->symbolizer, image, addr->image_addr, &known);
 	}
 	free(frames);
-}
-
-static bool is_named_by(const struct profile_dso *row, const char *path, const struct name_image *names)
-{
-	if (is_kernel_kind(row->kind) || is_kernel_kind(names->kind))
-		return is_kernel_kind(row->kind) && is_kernel_kind(names->kind);
-	if (names->kind != row->kind || names->path == NULL || strcmp(names->path, path) != 0)
-		return false;
-	if (row->kind == DSO_ANON)
-		return names->pid == row->pid && (names->since_ns == NAMES_ANY_PROGRAM || names->since_ns == row->since_ns);
-	return names->build_id.size == 0 || row->build_id.size == 0 || build_id_equal(&names->build_id, &row->build_id);
 }
 
 // Images of the names by path, to be found by the profile's.

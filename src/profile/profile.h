@@ -24,7 +24,9 @@ struct profile_dso {
 	struct build_id build_id;
 	uint32_t pid;              // whose anonymous code or vdso it is; else 0
 	uint64_t since_ns;         // of anonymous code: since when that process ran this program (struct dso); else 0
-	// Not part of the identity: with what its addresses were resolved.
+	// Not part of the identity: of anonymous code, what the process is called (as its main thread) and the names of files that it had mapped, one a line, when
+	// the code was first met; intern ids, 0: not known. And with what its addresses were resolved.
+	uint32_t process, mapped;
 	uint8_t missing;           // enum symbol_missing: why those without a name have none
 	uint32_t file, debug_file; // intern ids of the files used; 0: none
 	uint32_t damage;           // intern id: what is wrong with one of its files, "FILE: offset …, expected …"; 0: nothing found
