@@ -1,12 +1,17 @@
 #include "symbols/jit_map.h"
 
+#include <string.h>
+
 #include "base/search.h"
+#include "symbols/limits.h"
 #include "symbols/text_file.h"
 
-enum { ENTRIES_LIMIT = 8 * 1024 * 1024 };
+enum { NUMBERS_BYTES = 64, NAME_MOST = SYMBOL_NAME_BYTES_MOST + 1, LINE_MOST = NUMBERS_BYTES + NAME_MOST };
+// What an entry takes, its spans and its place in the order of starts included.
+enum { ENTRY_BYTES = sizeof(struct jit_entry) + 2 * sizeof(struct jit_span) + 16 };
 #define NO_ENTRY UINT32_MAX
 
-static bool parse_line(const char *p, const char *end, const char *text, struct jit_entry *out, bool *is_odd)
+static bool parse_line(const char *p, const char *end, const char **name, struct jit_entry *out, bool *is_odd)
 {
 	uint64_t size;
 	*is_odd = p < end; // an empty line says nothing wrong
@@ -21,8 +26,8 @@ static bool parse_line(const char *p, const char *end, const char *text, struct 
 	while (end > p && (end[-1] == '\r' || end[-1] == ' '))
 		end--;
 	out->end = out->start + size;
-	out->name = (uint32_t)(p - text);
-	out->length = (uint32_t)(end - p);
+	*name = p;
+	out->length = (uint32_t)(end - p < NAME_MOST ? end - p : NAME_MOST);
 	return end > p && out->end > out->start;
 }
 
@@ -115,27 +120,91 @@ static void flatten(struct jit_map *map)
 	vec_release(&heap.entries);
 }
 
+// ---------------------------------------------------------------- lines
+static bool is_wanted(const struct jit_map *map, const struct jit_entry *entry)
+{
+	if (map->wanted == NULL)
+		return true;
+	const size_t next = first_not(0, map->wanted_count, i, map->wanted[i] < entry->start);
+	return next < map->wanted_count && map->wanted[next] < entry->end;
+}
+
+static bool has_room(struct jit_map *map, uint64_t bytes)
+{
+	if ((map->bytes_most != 0 && map->bytes + bytes > map->bytes_most) || map->names.size + NAME_MOST > UINT32_MAX || map->entries.count >= NO_ENTRY - 1)
+		return false;
+	return map->bytes_of_all == NULL || *map->bytes_of_all + bytes <= map->bytes_of_all_most;
+}
+
+static void take_line(struct jit_map *map, const char *line, const char *end, bool is_last)
+{
+	struct jit_entry entry;
+	const char *name;
+	bool is_odd, is_good = parse_line(line, end, &name, &entry, &is_odd);
+	if ((is_odd || is_last) && !map->has_odd && !map->is_cut)
+		map->odd_at = map->line_at;
+	map->is_cut |= is_last;
+	map->has_odd |= is_odd && !is_last;
+	map->good += is_good;
+	map->skipped += !is_good;
+	if (!is_good || !is_wanted(map, &entry))
+		return;
+	const uint64_t bytes = ENTRY_BYTES + entry.length;
+	if (!has_room(map, bytes)) {
+		map->left_out++;
+		return;
+	}
+	map->bytes += bytes;
+	if (map->bytes_of_all != NULL)
+		*map->bytes_of_all += bytes;
+	entry.name = (uint32_t)map->names.size;
+	buf_add(&map->names, name, entry.length);
+	vec_push(&map->entries, entry);
+}
+
+// Of a line that goes on: what of it counts.
+static void keep_part(struct jit_map *map, const char *text, size_t size)
+{
+	size_t room = LINE_MOST - map->line.size;
+	buf_add(&map->line, text, size < room ? size : room);
+	map->in_line = true;
+}
+
+void jit_map_add(struct jit_map *map, const char *text, size_t size)
+{
+	for (const char *at = text, *end = text + size; at < end;) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at)), *line_end = newline != NULL ? newline : end;
+		if (!map->in_line)
+			map->line_at = map->at;
+		map->at += (uint64_t)(line_end - at) + (newline != NULL);
+		if (newline == NULL || map->in_line)
+			keep_part(map, at, (size_t)(line_end - at));
+		if (newline != NULL && map->in_line)
+			take_line(map, map->line.data, map->line.data + map->line.size, false);
+		else if (newline != NULL)
+			take_line(map, at, line_end, false);
+		if (newline != NULL) {
+			buf_clear(&map->line);
+			map->in_line = false;
+		}
+		at = line_end + (newline != NULL);
+	}
+}
+
+void jit_map_end(struct jit_map *map)
+{
+	if (map->in_line)
+		take_line(map, map->line.data, map->line.data + map->line.size, true);
+	buf_release(&map->line);
+	map->in_line = false;
+	map->text = map->names.data;
+	flatten(map);
+}
+
 void jit_map_parse(struct jit_map *map, const char *text, size_t size)
 {
-	const char *at = text, *end = text + (size < UINT32_MAX ? size : UINT32_MAX);
-	map->text = text;
-	while (at < end && map->entries.count < ENTRIES_LIMIT) {
-		const char *line_end = memchr(at, '\n', (size_t)(end - at));
-		if (line_end == NULL)
-			line_end = end;
-		struct jit_entry entry;
-		bool is_odd, is_last = line_end == end;
-		if (parse_line(at, line_end, text, &entry, &is_odd))
-			vec_push(&map->entries, entry);
-		else
-			map->skipped++;
-		if ((is_odd || is_last) && !map->has_odd && !map->is_cut)
-			map->odd_at = (size_t)(at - text);
-		map->is_cut |= is_last;
-		map->has_odd |= is_odd && !is_last;
-		at = line_end + (line_end < end);
-	}
-	flatten(map);
+	jit_map_add(map, text, size);
+	jit_map_end(map);
 }
 
 const struct jit_entry *jit_map_find(const struct jit_map *map, uint64_t addr)
@@ -148,6 +217,10 @@ const struct jit_entry *jit_map_find(const struct jit_map *map, uint64_t addr)
 
 void jit_map_release(struct jit_map *map)
 {
+	if (map->bytes_of_all != NULL)
+		*map->bytes_of_all -= map->bytes;
+	buf_release(&map->names);
+	buf_release(&map->line);
 	vec_release(&map->entries);
 	vec_release(&map->spans);
 }

@@ -131,6 +131,7 @@ void symbol_module_release(struct symbol_module *module)
 	image_release(module->wanted.debug);
 	free((char *)module->wanted.path);
 	free((char *)module->wanted.map_path);
+	free((uint64_t *)(uintptr_t)module->wanted.addrs);
 	if (module->wanted.map_fd >= 0)
 		close(module->wanted.map_fd);
 }

@@ -5,9 +5,11 @@
 #include "symbols/debuginfod.h"
 #include "symbols/symbolizer.h"
 
+struct symbol_limits; // symbols/limits.h
 struct symbol_module {
 	struct symbol_image wanted; // path is the module's own copy, map_fd a duplicate, image a reference
 	const struct symbolizer_options *options;
+	struct symbol_limits *limits; // the symbolizer's, or NULL
 	bool is_open;
 	bool asks_servers;          // options->debuginfod may be asked
 	struct image *image;        // what ran; NULL: not found, `missing` says why

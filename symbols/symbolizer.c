@@ -130,7 +130,10 @@ uint32_t symbolizer_image(struct symbolizer *s, const struct symbol_image *image
 		image_retain(wanted.debug);
 	if (wanted.map_fd >= 0)
 		entry->module.wanted.map_fd = fcntl(wanted.map_fd, F_DUPFD_CLOEXEC, 0);
+	if (wanted.addrs != NULL)
+		entry->module.wanted.addrs = mem_copy(wanted.addrs, wanted.addr_count * sizeof(*wanted.addrs));
 	entry->module.options = &s->options;
+	entry->module.limits = &s->limits;
 	vec_push(&s->images, entry);
 	return (uint32_t)s->images.count - 1;
 }
@@ -254,6 +257,11 @@ static void remember(struct symbolizer *s, struct entry *entry, size_t p, const 
 		find_aliases(s, entry, p, hit);
 }
 
+bool symbolizer_left_out(const struct symbolizer *s, struct buf *out)
+{
+	return symbol_limits_tell(&s->limits, out);
+}
+
 int symbol_alias_find(struct symbolizer *s, const struct symbol_result *result, const struct symbol_alias *callee)
 {
 	if (callee == NULL || result->linkage_name == NULL)
@@ -282,7 +290,8 @@ static bool find_symbol(struct symbolizer *s, struct entry *entry, uint64_t addr
 		if (s->providers[p]->lookup == NULL)
 			continue;
 		void *state = symbolizer_state(s, entry, p);
-		if (state != NULL && s->providers[p]->lookup(&entry->module, state, addr, hit)) {
+		if (state != NULL && s->providers[p]->lookup(&entry->module, state, addr, hit) &&
+		    symbol_limits_take(&s->limits, &s->arena, &s->names, &hit->name, &hit->length)) {
 			remember(s, entry, p, hit);
 			return true;
 		}

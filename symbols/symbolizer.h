@@ -25,6 +25,8 @@ struct symbol_image { // what the caller knows of an image
 	struct image *debug;      // with `image`: its debug file, where `is_debug_known`; NULL: there is none
 	bool is_debug_known;      // else it is looked for
 	int map_fd;               // JIT: an open perf-PID.map, JITDUMP: an open jit-PID.dump; passed the rules for untrusted paths; or -1
+	const uint64_t *addrs;    // JIT: that will be asked for, ascending; of a map, which may be large, no more is kept. NULL: any
+	size_t addr_count;
 	const char *map_path;     // JIT: that file's name, to tell damage by; NULL: it may be being written still, and how it ends says nothing
 };
 
@@ -123,6 +125,9 @@ int symbol_alias_find(struct symbolizer *symbolizer, const struct symbol_result 
 struct symbol_query { uint32_t image; uint64_t image_addr; };
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_query *queries, size_t count, double time_limit_s,
                         const struct symbol_result **results);
+// What was left out of names as they were too long or too many (symbols/limits.h), in words; false: nothing was.
+struct buf;
+bool symbolizer_left_out(const struct symbolizer *symbolizer, struct buf *out);
 // What an image was resolved with, for --missing and caveats: file used, debug file used, build ID (hex) and reason.
 // Looks for its files now, without looking up an address.
 void symbolizer_image_open(struct symbolizer *symbolizer, uint32_t image);

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/intern.h"
+#include "symbols/limits.h"
 #include "symbols/module.h"
 #include "symbols/provider.h"
 
@@ -39,6 +40,7 @@ struct symbolizer {
 	const struct symbol_provider *providers[PROVIDERS_LIMIT]; // by order
 	size_t provider_count;
 	bool symbols_only; // time is up
+	struct symbol_limits limits;
 	struct recent files[RECENT], linkages[RECENT]; // providers' strings do not move while the symbolizer lives; by their addresses
 	// Addresses are asked in order, so one symbol is met many times in a row.
 	struct {

@@ -29,9 +29,10 @@ static bool symbol_kind(enum dso_kind kind, enum symbol_image_kind *out)
 	}
 }
 
-// NULL-like: no image of that kind.
-static bool add_image(struct symbolizer *symbolizer, const struct sampled_code *code, uint32_t *id)
+// `addrs`: `count` sampled ones from there on, of this image first. false: no image of that kind.
+static bool add_image(struct symbolizer *symbolizer, const struct sampled_code *code, const struct sampled_addr *addrs, size_t count, uint32_t *id)
 {
+	VEC(uint64_t) own = { 0 };
 	enum symbol_image_kind kind;
 	if (!symbol_kind(code->dso->kind, &kind) || (kind == SYMBOL_IMAGE_JIT && code->map_fd < 0))
 		return false;
@@ -41,7 +42,12 @@ static bool add_image(struct symbolizer *symbolizer, const struct sampled_code *
 	};
 	if (kind == SYMBOL_IMAGE_KERNEL)
 		image.build_id.size = 0; // one kallsyms for the kernel and its modules
+	for (size_t i = 0; kind == SYMBOL_IMAGE_JIT && i < count && addrs[i].dso == addrs[0].dso; i++)
+		vec_push(&own, addrs[i].image_addr);
+	image.addrs = own.data;
+	image.addr_count = own.count;
 	*id = symbolizer_image(symbolizer, &image);
+	vec_release(&own);
 	return true;
 }
 
@@ -172,6 +178,28 @@ static void ask_servers(struct symbolizer *symbolizer, const struct symbol_query
 	vec_release(&images);
 }
 
+static void tell_left_out(struct names *names, const struct symbolizer *symbolizer)
+{
+	struct buf left_out = { 0 };
+	if (symbolizer_left_out(symbolizer, &left_out)) {
+		log_warn("names: %s", buf_text(&left_out));
+		names_meta(names, "names.left_out", "%s", buf_text(&left_out));
+	}
+	buf_release(&left_out);
+}
+
+// Generated code, a program of a process at a time.
+static void add_codes(struct names *names, struct symbolizer *symbolizer, const struct session *session, const struct sampled_addr *addrs, size_t count)
+{
+	for (size_t i = 0, next; i < count; i = next) {
+		for (next = i + 1; next < count && addrs[next].dso == addrs[i].dso; next++)
+			;
+		struct sampled_code code = session_code(session, addrs[i].dso);
+		if (code.jitdump_fd >= 0)
+			record_jit(names, symbolizer, &code, addrs + i, next - i);
+	}
+}
+
 struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how)
 {
 	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true,
@@ -191,7 +219,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 	for (size_t i = 0; i < count; i++) {
 		if (addrs[i].dso != dso) {
 			struct sampled_code code = session_code(session, addrs[i].dso);
-			has = add_image(symbolizer, &code, &image);
+			has = add_image(symbolizer, &code, addrs + i, count - i, &image);
 			dso = addrs[i].dso;
 		}
 		vec_push(&queries, (struct symbol_query){ .image = has ? image : UINT32_MAX, .image_addr = addrs[i].image_addr });
@@ -227,19 +255,14 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 		add_aliases(to, symbolizer, result, &keys);
 		vec_push(&asked, (struct asked){ .query = queries.data[i], .image = names->images.count - 1 });
 	}
-	for (size_t i = 0, next; i < count; i = next) { // anonymous code, a process at a time
-		for (next = i + 1; next < count && addrs[next].dso == addrs[i].dso; next++)
-			;
-		struct sampled_code code = session_code(session, addrs[i].dso);
-		if (code.jitdump_fd >= 0)
-			record_jit(names, symbolizer, &code, addrs + i, next - i);
-	}
+	add_codes(names, symbolizer, session, addrs, count);
 	for (size_t i = 0; i < names->images.count; i++) {
 		sort_aliases(&names->images.data[i]);
 		sort_functions(&names->images.data[i]);
 	}
 	if (keys.count > 0)
 		add_calls(names, symbolizer, asked.data, asked.count, &keys, until_s);
+	tell_left_out(names, symbolizer);
 	for (size_t i = 0; i < damages.all.count; i++)
 		log_warn("damaged file: %s", damages.all.data[i].text);
 	damages_release(&damages);

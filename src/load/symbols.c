@@ -113,6 +113,23 @@ static bool lacks_names(struct symbols *symbols, uint32_t dso)
 	return false;
 }
 
+struct addrs { VEC(uint64_t) all; };
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void collect_addrs(const struct profile *profile, uint32_t dso, struct addrs *out)
+{
+	for (size_t i = 0; i < profile->frames.count; i++)
+		if (profile->frames.data[i].dso == dso)
+			vec_push(&out->all, profile->frames.data[i].image_addr);
+	if (out->all.count > 0)
+		qsort(out->all.data, out->all.count, sizeof(*out->all.data), by_value);
+}
+
 static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 {
 	struct loader *loader = symbols->loader;
@@ -161,7 +178,13 @@ static uint32_t image_for(struct symbols *symbols, uint32_t dso)
 		}
 		break;
 	}
+	struct addrs addrs = { 0 };
+	if (image.kind == SYMBOL_IMAGE_JIT && image.map_fd >= 0)
+		collect_addrs(loader->profile, dso, &addrs);
+	image.addrs = addrs.all.data;
+	image.addr_count = addrs.all.count;
 	uint32_t id = symbolizer_image(symbols->symbolizer, &image);
+	vec_release(&addrs.all);
 	if (row->kind == DSO_ANON)
 		free((char *)image.path);
 	if (image.map_fd >= 0)
@@ -510,6 +533,14 @@ void load_symbols(struct loader *loader)
 	}
 	for (size_t i = 0; i < profile->frames.count; i++)
 		name_frame(&symbols, (uint32_t)i);
+	struct buf left_out = { 0 };
+	const struct names *names = reader_features(loader->reader)->names;
+	const char *by_recorder = names != NULL ? names_meta_get(names, "names.left_out") : NULL;
+	if (by_recorder != NULL)
+		loader_caveat(loader, "names, when it was recorded: %s", by_recorder);
+	if (symbols.symbolizer != NULL && symbolizer_left_out(symbols.symbolizer, &left_out))
+		loader_caveat(loader, "names: %s", buf_text(&left_out));
+	buf_release(&left_out);
 	folded_tell(&symbols);
 	namesakes_tell(&symbols);
 	keep_status(&symbols);

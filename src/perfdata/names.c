@@ -199,7 +199,7 @@ static void put_sleb(struct buf *out, int64_t value)
 // Interned id 0 is the empty string, which is a string of its own here; so NULL is 0 and string i is i + 1.
 static uint64_t string_number(struct intern *strings, const char *text)
 {
-	return text != NULL ? (uint64_t)intern_string(strings, text) + 1 : 0;
+	return text != NULL ? (uint64_t)intern_bytes(strings, text, strnlen(text, NAMES_TEXT_MOST)) + 1 : 0;
 }
 
 static void encode_image(struct buf *out, struct intern *strings, const struct name_image *image)

@@ -50,7 +50,7 @@ struct name_image {
 struct name_code { const char *path; uint64_t time_ns, addr, size, offset; uint32_t pid; };
 // A vdso that was mapped, to unwind through and to name on another host or under a later kernel. `bytes` are what was in memory, page for page.
 struct name_vdso { const void *bytes; size_t size; };
-enum { NAMES_VDSOS_MOST = 4 };
+enum { NAMES_VDSOS_MOST = 4, NAMES_TEXT_MOST = 64 << 10 }; // a name is cut to the latter
 // Code in anonymous memory of a process, from `time_ns` (the recording's clock; 0: before it) on at `start`, with unwind information that stood in its memory: `bytes`
 // are an ELF image, whose addresses are the process's. size 0: none was found; it ends what stood there before.
 struct name_jit { uint64_t time_ns, start; const void *bytes; size_t size; uint32_t pid; };

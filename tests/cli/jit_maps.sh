@@ -11,7 +11,8 @@ if [ "$(uname -m)" != x86_64 ] || ! "$perfsample" check >/dev/null 2>&1 || ! com
 fi
 cat >prog.c <<'C'
 /* prog MS HOW,NAME [HOW,NAME]...: code at one address runs for MS ms, named NAME in the perf map; then the rest is executed as a program of its own.
-   HOW: w writes the map, r writes another one and renames it over it, s writes none, a appends a line about a second piece of code, which runs too. */
+   HOW: w writes the map, r writes another one and renames it over it, s writes none, a appends a line about a second piece of code, which runs too,
+   l writes a name of NAME bytes. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +41,10 @@ int main(int argc, char **argv)
 	snprintf(other, sizeof(other), "/tmp/perf-%d.new", getpid());
 	if (how != 's') {
 		FILE *map = fopen(how == 'r' ? other : path, how == 'a' ? "a" : "w");
-		fprintf(map, "%lx %lx %s\n", (long)code + (how == 'a' ? 4096 : 0), (long)sizeof(loop), argv[2] + 2);
+		fprintf(map, "%lx %lx %s", (long)code + (how == 'a' ? 4096 : 0), (long)sizeof(loop), argv[2] + 2);
+		for (long i = how == 'l' ? atol(argv[2] + 2) : 0; i > 0; i--)
+			putc('a' + getpid() % 26, map);
+		putc('\n', map);
 		fclose(map);
 		if (how == 'r')
 			rename(other, path);
@@ -81,6 +85,13 @@ for how in "--unwind post" --no-symbols; do
 	like "$(cat script.err)" 'is older than the program' "which is said"
 done
 grep -ho '/tmp/perf-[0-9]*\.map' script.err | xargs -r rm -f
+
+# Names as long as a process likes: they are cut, which is said, and the recording stays small.
+"$perfsample" record -o long.data -- sh -c "for i in 1 2 3; do KEEP=1 ./prog 60 l,2000000; done" 2>record.err
+like "$(cat record.err)" 'names: 3 longer than 65536 bytes were cut' "long names are cut, which is said"
+ok "$([ "$(stat -c %s long.data)" -lt 1000000 ]; echo $?)" "none of them is in the recording whole" || stat -c '#   %s bytes' long.data
+ok "$("$perfsample" fold -i long.data 2>/dev/null | awk 'length > 65000 && length < 67000 { n++ } END { exit !(n >= 3) }'; echo $?)" "what is left of them is there"
+like "$("$perfsample" report -i long.data 2>/dev/null | tr -s '\n ' ' ')" 'names, when it was recorded: 3 longer' "and said by readers"
 
 # A process that maps more files than the helper's queue holds requests, runs what it generated for a moment and is gone.
 cat >crowd.c <<'C'
@@ -124,5 +135,5 @@ for ((i = 0; i < 10; i++)); do
 	"$perfsample" fold -i crowd.data 2>/dev/null | grep -q in_a_crowd && named=$((named + 1))
 done
 is "$named" 10 "names are asked for whatever else waits to be opened, and of a process that is gone"
-find /tmp -maxdepth 1 -name 'perf-*.map' -newer lib.so -exec grep -l in_a_crowd {} + | xargs -r rm -f
+find /tmp -maxdepth 1 -name 'perf-*.map' -newer prog.c -exec grep -lE 'in_a_crowd|([a-z])\1{9999}' {} + | xargs -r rm -f
 done_testing

@@ -14,6 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (i > 0 && start <= map.spans.data[i - 1].start)
 			abort();
 	}
+	// Divided, it is the same.
+	struct jit_map blocks = { 0 };
+	jit_map_add(&blocks, (const char *)data, size / 3);
+	jit_map_add(&blocks, (const char *)data + size / 3, size - size / 3);
+	jit_map_end(&blocks);
+	if (blocks.entries.count != map.entries.count || blocks.skipped != map.skipped || blocks.odd_at != map.odd_at || blocks.is_cut != map.is_cut)
+		abort();
+	jit_map_release(&blocks);
 	jit_map_release(&map);
 	return 0;
 }

@@ -1,5 +1,6 @@
 // perf-PID.map: overlaps, code compiled again, forms of numbers, hostile lines; and a map that Node.js wrote.
 #include "symbols/jit_map.h"
+#include "symbols/limits.h"
 #include "symbols/symbolizer.h"
 #include "tests/tap.h"
 
@@ -135,9 +136,67 @@ static void nodes_own(void)
 	jit_map_release(&map);
 }
 
+// A map is read in blocks, which end anywhere; of its lines those about sampled addresses are kept, as far as the limits go.
+static void in_blocks(void)
+{
+	const char text[] = "1000 100 first\nwhat is this\n1080 40 inside first\n2000 10 second";
+	for (size_t step = 1; step < sizeof(text); step++) {
+		struct jit_map map = { 0 };
+		for (size_t at = 0; at < sizeof(text) - 1; at += step)
+			jit_map_add(&map, text + at, at + step < sizeof(text) - 1 ? step : sizeof(text) - 1 - at);
+		jit_map_end(&map);
+		const struct jit_entry *inside = jit_map_find(&map, 0x1080), *last = jit_map_find(&map, 0x200f);
+		ok(map.entries.count == 3 && map.skipped == 1 && map.has_odd && map.is_cut && map.odd_at == 15 && inside != NULL && last != NULL &&
+		   memcmp(map.text + inside->name, "inside first", inside->length) == 0 && memcmp(map.text + last->name, "second", last->length) == 0,
+		   "in blocks of %zu", step);
+		jit_map_release(&map);
+	}
+	const uint64_t wanted[] = { 0x10bf, 0x2000 };
+	struct jit_map map = { .wanted = wanted, .wanted_count = 2 };
+	jit_map_parse(&map, text, sizeof(text) - 1);
+	is_u64(map.entries.count, 3, "lines about addresses that are wanted");
+	jit_map_release(&map);
+	map = (struct jit_map){ .wanted = wanted, .wanted_count = 1 };
+	jit_map_parse(&map, text, sizeof(text) - 1);
+	is_u64(map.entries.count, 2, "and no others");
+	is_u64(map.good, 3, "which are good all the same");
+	jit_map_release(&map);
+}
+
+static void limits(void)
+{
+	enum { LONG = 3 << 20 };
+	char *text = mem_alloc(LONG + 64);
+	size_t length = (size_t)sprintf(text, "1000 10 ");
+	memset(text + length, 'n', LONG);
+	length += LONG;
+	length += (size_t)sprintf(text + length, "\n2000 10 second\n");
+	_Atomic uint64_t all = 0;
+	struct jit_map map = { .bytes_of_all = &all, .bytes_of_all_most = 100000 }, other = map;
+	jit_map_parse(&map, text, length);
+	is_u64(jit_map_find(&map, 0x1000)->length, SYMBOL_NAME_BYTES_MOST + 1, "a long name is cut, and known to be");
+	check(&map, 0x2000, "second");
+	ok(all > SYMBOL_NAME_BYTES_MOST && all == map.bytes, "what it takes is known");
+	jit_map_parse(&other, text, length);
+	ok(other.left_out == 1 && jit_map_find(&other, 0x1000) == NULL, "all maps together have a limit");
+	check(&other, 0x2000, "second");
+	jit_map_release(&map);
+	jit_map_release(&other);
+	is_u64(all, 0, "and give back what they took");
+	map = (struct jit_map){ .bytes_most = 200 };
+	for (int i = 0; i < 100; i++)
+		jit_map_add(&map, "3000 10 one of many\n", 20);
+	jit_map_end(&map);
+	ok(map.bytes <= 200 && map.entries.count > 0 && map.entries.count + map.left_out == 100, "one map has a limit, and says what it left out");
+	jit_map_release(&map);
+	free(text);
+}
+
 int main(void)
 {
 	forms();
+	in_blocks();
+	limits();
 	against_definition();
 	through_symbolizer();
 	nodes_own();
