@@ -17,6 +17,7 @@ struct go_shape {
 	// Where the table is: a section of its own, in the middle of another's, or in a file without sections.
 	enum { GO_OWN, GO_WITHIN, GO_NO_SECTIONS } place;
 	bool is_relocated; // where the text starts is the dynamic linker's to say
+	bool has_frames;   // systemstack and asmcgocall have a frame of 8 bytes, as from Go 1.21 on
 	bool is_foreign;   // nothing says that Go's linker made it
 };
 
@@ -56,7 +57,7 @@ static inline void go_put_value(struct buf *out, int differs, unsigned bytes)
 }
 
 struct go_places { // offsets
-	uint32_t names[GO_MADE], sp, plain_sp, file, line;
+	uint32_t names[GO_MADE], sp, plain_sp, framed_sp, file, line;
 };
 
 static inline void go_put_record(struct buf *out, const struct go_shape *shape, const struct go_places *places, size_t i)
@@ -67,7 +68,8 @@ static inline void go_put_record(struct buf *out, const struct go_shape *shape, 
 	go_put(out, shape, places->names[i], 4);
 	go_put(out, shape, 0, 4);
 	go_put(out, shape, 0, 4);
-	go_put(out, shape, is_plain ? places->plain_sp : places->sp, 4);
+	const bool is_framed = shape->has_frames && (i == 2 || i == 5);
+	go_put(out, shape, is_plain ? places->plain_sp : is_framed ? places->framed_sp : places->sp, 4);
 	go_put(out, shape, is_plain ? places->file : 0, 4);
 	go_put(out, shape, is_plain ? places->line : 0, 4);
 	go_put(out, shape, 0, 4);
@@ -91,6 +93,9 @@ static inline void go_put_values(struct buf *out, const struct go_shape *shape, 
 	go_put_value(out, 1, 4);
 	go_put_value(out, 24, 0x24);
 	go_put_value(out, -24, 8);
+	buf_add(out, "", 1);
+	places->framed_sp = (uint32_t)(out->size - base);
+	go_put_value(out, 9, 0x20);
 	buf_add(out, "", 1);
 	places->file = (uint32_t)(out->size - base);
 	go_put_value(out, 1 + first, 0x20);
@@ -219,7 +224,7 @@ static inline void go_call(uint8_t *text, uint32_t end, uint32_t target)
 
 static inline void go_put_text(struct buf *out)
 {
-	static const uint8_t by_register[] = { 0xff, 0xd0 }, keep[] = { 0x49, 0x89, 0xe4 }, sigreturn[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t by_register[] = { 0xff, 0xd0 }, keep[] = { 0x49, 0x89, 0xe4 }, hold[] = { 0x48, 0x89, 0xe2 }, sigreturn[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
 	static const uint32_t indirect[] = { GO_IN_SYSTEMSTACK, GO_IN_MCALL, GO_IN_ASMCGOCALL, GO_IN_CGOCALLBACK };
 	static const struct { uint32_t end, target; } direct[] = {
 		{ GO_AFTER_SYSTEMSTACK, 0x40 }, { GO_AFTER_ASMCGOCALL, 0x80 }, { GO_AFTER_NANOTIME, 0xa0 }, { GO_IN_MORESTACK, 0x10 }, { GO_AFTER_MORESTACK, 0x70 },
@@ -232,7 +237,8 @@ static inline void go_put_text(struct buf *out)
 		go_call(text, direct[i].end, direct[i].target);
 	for (size_t i = 0; i < sizeof(indirect) / sizeof(indirect[0]); i++)
 		memcpy(text + indirect[i] - 2, by_register, 2);
-	memcpy(text + 0xa4, keep, sizeof(keep));
+	memcpy(text + 0x80, hold, sizeof(hold)); // mov %rsp, %rdx
+	memcpy(text + 0xa4, keep, sizeof(keep)); // mov %rsp, %r12
 	memcpy(text + 0xd0, sigreturn, sizeof(sigreturn));
 	buf_add(out, text, sizeof(text));
 }

@@ -5,7 +5,7 @@
 
 #include "unwind/walk.h"
 
-enum { SWITCHES_MAX = 64, SAVED_BYTES = 64, CODE_BYTES = 256, DEPTH_MOST = 1 << 30 }; // a goroutine's stack has 1 GB at most (runtime.maxstacksize)
+enum { SWITCHES_MAX = 64, SAVED_BYTES = 64, CODE_BYTES = 256, DEPTH_MOST = 1 << 30, RBX = 3, R12 = 12 }; // a goroutine's stack has 1 GB at most (runtime.maxstacksize)
 
 static bool is_in(const struct stack_view *view, uint64_t addr)
 {
@@ -69,20 +69,44 @@ static bool to_system(struct walk *walk, const struct unwind_map *map, const str
 	return true;
 }
 
+// The first place where a function puts the stack pointer into a register (mov %rsp, %reg). false: nowhere. `*number`: of the register, as instructions have it.
+static bool find_keeper(const struct unwind_map *map, const struct go_function *function, bool is_callees, uint64_t *at, unsigned *number)
+{
+	const uint64_t size = function->end - function->start < CODE_BYTES ? function->end - function->start : CODE_BYTES;
+	struct bytes code;
+
+	if (map->image->arch->machine != EM_X86_64 || !image_at_vaddr(map->image->image, function->start, size, &code))
+		return false;
+	for (const uint8_t *p = code.at; p + 3 <= code.end; p++) {
+		if ((p[0] & 0xfe) != 0x48 || p[1] != 0x89 || (p[2] & 0xf8) != 0xe0)
+			continue;
+		*number = (p[0] & 1) * 8u + (p[2] & 7);
+		*at = function->start + (uint64_t)(p - code.at);
+		if (!is_callees || *number == RBX || *number >= R12)
+			return true;
+	}
+	return false;
+}
+
 // The goroutine's stack, as the function that calls C left it: its g and how deep its stack was are on the thread's own stack, as the goroutine's may be moved meanwhile.
 static bool from_c(struct walk *walk, const struct unwind_map *map, const struct go_function *function, struct cursor *at)
 {
 	const struct unwind_other *other = walk->input->other;
 	const struct stack_view view = walk->view;
 	const unsigned word = walk->arch->word_bytes;
-	uint64_t g, depth;
+	struct go_value deep = { .value = 0 };
+	uint64_t g, depth, kept_at;
+	unsigned number;
 
+	// What is kept is the stack pointer as it was with the function's own frame, which it has from Go 1.21 on.
+	if (find_keeper(map, function, false, &kept_at, &number) && !go_table_sp(&map->image->go, function, kept_at, &deep))
+		return false;
 	for (uint64_t place = at->sp + word; place < at->sp + SAVED_BYTES; place += word) {
 		if (!stack_word(&view, place, &g) || !stack_word(&view, place - word, &depth))
 			return false;
-		if (other != NULL && g == other->g && depth <= other->high - other->low && take_frame(walk, map, function, at, other->high - depth, 0))
+		if (other != NULL && g == other->g && depth <= other->high - other->low && take_frame(walk, map, function, at, other->high - depth, (uint64_t)deep.value))
 			return true;
-		if (g == 0 && take_frame(walk, map, function, at, depth, 0)) // it was called on this stack
+		if (g == 0 && take_frame(walk, map, function, at, depth, (uint64_t)deep.value)) // it was called on this stack
 			return true;
 		if (depth > 0 && depth < DEPTH_MOST && g % word == 0 && g > DEPTH_MOST)
 			walk->out->lacks_g = g;
@@ -131,37 +155,16 @@ static bool to_grower(struct walk *walk, const struct unwind_map *map, struct cu
 	return true;
 }
 
-// Where a function puts the stack pointer into a register that C code leaves as it is (mov %rsp, %reg), to run C code on another stack, or on an aligned one: the
-// vDSO's callers. false: nowhere. `*reg`: perf's number.
-static bool find_keeper(const struct unwind_map *map, const struct go_function *function, uint64_t *at, unsigned *reg)
-{
-	const uint64_t size = function->end - function->start < CODE_BYTES ? function->end - function->start : CODE_BYTES;
-	struct bytes code;
-
-	if (map->image->arch->machine != EM_X86_64 || !image_at_vaddr(map->image->image, function->start, size, &code))
-		return false;
-	for (const uint8_t *p = code.at; p + 3 <= code.end; p++) {
-		if ((p[0] & 0xfe) != 0x48 || p[1] != 0x89 || (p[2] & 0xf8) != 0xe0)
-			continue;
-		const unsigned number = (p[0] & 1) * 8u + (p[2] & 7); // as instructions have it
-		if (number != 3 && number < 12)
-			continue;
-		*at = function->start + (uint64_t)(p - code.at);
-		*reg = map->image->arch->insn_to_perf[number];
-		return true;
-	}
-	return false;
-}
-
+// Functions that keep the stack pointer in a register that C code leaves as it is, to run C code on another stack, or on an aligned one: the vDSO's callers.
 static bool by_register(struct walk *walk, const struct unwind_map *map, const struct go_function *function, struct cursor *at)
 {
 	struct go_value deep;
 	uint64_t kept_at, value;
 	unsigned reg, number;
 
-	if (!find_keeper(map, function, &kept_at, &number) || !go_table_sp(&map->image->go, function, kept_at, &deep))
+	if (!find_keeper(map, function, true, &kept_at, &number) || !go_table_sp(&map->image->go, function, kept_at, &deep))
 		return false;
-	for (reg = 0; reg < UNWIND_REGISTERS && walk->arch->dwarf_to_perf[reg] != number; reg++)
+	for (reg = 0; reg < UNWIND_REGISTERS && walk->arch->dwarf_to_perf[reg] != walk->arch->insn_to_perf[number]; reg++)
 		;
 	return reg < UNWIND_REGISTERS && walk_register(walk, at, reg, &value) && take_frame(walk, map, function, at, value, (uint64_t)deep.value);
 }
@@ -199,7 +202,7 @@ bool walk_switch(struct walk *walk, const struct unwind_map *map, struct cursor 
 	if (is_function(table, &function, "runtime.morestack"))
 		return to_grower(walk, map, at, end);
 	if (is_function(table, &function, "runtime.systemstack")) {
-		if (!has_left || !take_frame(walk, map, &function, at, other->sp, 0))
+		if (!has_left || !take_frame(walk, map, &function, at, other->sp, (uint64_t)deep.value))
 			return false;
 		at->fp = other->fp;
 		return true;

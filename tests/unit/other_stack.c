@@ -308,17 +308,46 @@ static void test_threads(void)
 	ok(read_thread(&threads, &own_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, read_size)) != NULL && got->g == 0, "a thread without a goroutine");
 }
 
-int main(void)
+static void open_program(bool has_frames)
 {
-	static const struct go_shape shape = { .version = GO_118, .is_64 = true, .machine = EM_X86_64 };
+	const struct go_shape shape = { .version = GO_118, .is_64 = true, .machine = EM_X86_64, .has_frames = has_frames };
 	struct buf file = { 0 };
 	struct image *image;
 
 	go_program(&file, &shape);
 	if (!image_open_bytes(&image, file.data, file.size, false, "go", NULL))
-		return 1;
+		exit(1);
 	unwind_image_new(&program, image, false, NULL);
 	unwinder = unwinder_new();
+	image_release(image);
+	buf_release(&file);
+}
+
+static void close_program(void)
+{
+	unwinder_free(unwinder);
+	unwind_image_free(program);
+}
+
+// From Go 1.21 on: a word more between the place that is kept and the return address.
+static void test_frames(void)
+{
+	forget();
+	thread_own.words[8 + 3] = GO_TEXT + GO_IN_SYSTEMSTACK;
+	put_plain(&goroutine, 20, GO_AFTER_SYSTEMSTACK);
+	other.sp = GOROUTINE + 8 * 19;
+	walk(&thread_own, 8, CODE_PC, &other);
+	is_walk(UNWIND_ROOT, "systemstack with a frame of its own", CODE_PC, GO_IN_SYSTEMSTACK, GO_AFTER_SYSTEMSTACK, GO_IN_GOEXIT);
+	thread_own.words[8 + 3] = GO_TEXT + GO_IN_ASMCGOCALL;
+	put_c(12, 19);
+	put_plain(&goroutine, 20, GO_AFTER_ASMCGOCALL);
+	walk(&thread_own, 8, CODE_PC, &other);
+	is_walk(UNWIND_ROOT, "asmcgocall with a frame of its own", CODE_PC, GO_IN_ASMCGOCALL, GO_AFTER_ASMCGOCALL, GO_IN_GOEXIT);
+}
+
+int main(void)
+{
+	open_program(false);
 	test_systemstack();
 	test_morestack();
 	test_mcall();
@@ -327,9 +356,9 @@ int main(void)
 	test_vdso();
 	test_signal();
 	test_threads();
-	unwinder_free(unwinder);
-	unwind_image_free(program);
-	image_release(image);
-	buf_release(&file);
+	close_program();
+	open_program(true);
+	test_frames();
+	close_program();
 	return tap_done();
 }
