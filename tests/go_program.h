@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "elf/go_table.h"
 
-enum { GO_TEXT = 0x401000, GO_DATA = 0x500000, GO_TEXT_BYTES = 0xe0 };
+enum { GO_TEXT = 0x401000, GO_DATA = 0x500000, GO_TEXT_BYTES = 0xf0 };
 
 struct go_shape {
 	enum go_version version;
@@ -32,6 +32,7 @@ static const struct go_made {
 	{ "runtime.mcall", 0x60, GO_WRITES_SP | GO_ASSEMBLY }, { "runtime.morestack", 0x70, GO_WRITES_SP | GO_ASSEMBLY },
 	{ "runtime.asmcgocall", 0x80, GO_WRITES_SP | GO_ASSEMBLY }, { "runtime.cgocallback", 0x90, GO_WRITES_SP | GO_ASSEMBLY },
 	{ "runtime.nanotime1", 0xa0, GO_WRITES_SP | GO_ASSEMBLY }, { "main.caller", 0xb0, 0 }, { "runtime.sigreturn", 0xd0, GO_ASSEMBLY },
+	{ "runtime.asyncPreempt", 0xe0, GO_ASSEMBLY },
 };
 // Where a call returns to, from GO_TEXT on: calls of functions by name (x86-64), and by a register.
 enum go_return {
@@ -87,7 +88,7 @@ static inline void go_put_values(struct buf *out, const struct go_shape *shape, 
 	if (out->size == base)
 		buf_add(out, "", 1); // no table is at 0
 	places->sp = (uint32_t)(out->size - base);
-	go_put_value(out, 1, 0xe0);
+	go_put_value(out, 1, 0xf0);
 	buf_add(out, "", 1);
 	places->plain_sp = (uint32_t)(out->size - base);
 	go_put_value(out, 1, 4);

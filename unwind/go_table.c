@@ -24,10 +24,12 @@ static uint8_t kind_of(const struct go_table *table, const struct go_function *f
 	static const char *const others[] = { "runtime.systemstack", "runtime.mcall", "runtime.morestack", "runtime.asmcgocall", "runtime.cgocallback",
 					      "runtime.cgocallback_gofunc", NULL };
 	const bool has_flags = table->version >= GO_118 || function->flag != 0;
-	const char *name = !has_flags || (function->flag & (GO_TOP_FRAME | GO_WRITES_SP)) != 0 ? go_table_name(table, function) : NULL;
+	const char *name = !has_flags || function->flag != 0 ? go_table_name(table, function) : NULL;
 
 	if (name == NULL)
 		return RULE_NONE;
+	if (strcmp(name, "runtime.asyncPreempt") == 0) // a signal's handler put its call there, in the middle of whatever ran (preempt.go)
+		return RULE_SIGNAL;
 	if (strncmp(name, "runtime.", strlen("runtime.")) == 0 && is_one_of(name, handlers))
 		return RULE_NONE;
 	if ((function->flag & GO_TOP_FRAME) != 0 || (!has_flags && is_one_of(name, roots)))

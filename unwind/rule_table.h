@@ -64,10 +64,10 @@ static inline struct fde_ref rule_table_ref(const struct rule_table *table, size
 	return (struct fde_ref){ .start = words[0] + table->header_to_start, .offset = words[1] + table->header_to_offset };
 }
 
-// A function whose callers cannot be found on the stack that it returns on.
+// A function whose callers cannot be found on the stack that it returns on; or, of Go's, one whose call nobody made.
 struct rule_stop {
 	uint32_t start, end; // as in fde_ref
-	uint8_t kind;        // RULE_ROOT, with or without RULE_ELSEWHERE
+	uint8_t kind;        // RULE_ROOT, with or without RULE_ELSEWHERE; or RULE_SIGNAL alone, of what is made to seem called
 };
 
 struct unwind_image {

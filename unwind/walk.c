@@ -129,13 +129,15 @@ static struct unwind_rule rule_at(struct walk *walk, const struct unwind_map *ma
 	if (image->arch != walk->arch)
 		return (struct unwind_rule){ 0 };
 	// Where a sample stands in such a function, CFI tells of one of its two stacks, and not of which; and nothing is above the first function of a goroutine.
-	if (image->stops.count > 0) {
-		struct unwind_rule stop = rule_table_stop(image, vaddr);
-		if (stop.kind != RULE_NONE)
-			return stop;
-	}
+	struct unwind_rule stop = image->stops.count > 0 ? rule_table_stop(image, vaddr) : (struct unwind_rule){ 0 };
+	if ((stop.kind & RULE_BASE_MASK) != RULE_NONE)
+		return stop;
 	uint64_t fde_end;
 	struct unwind_rule rule = rule_table_find_to(image, vaddr, &walk->unwinder->counters, &fde_end);
+	if (stop.kind == RULE_SIGNAL && (rule.kind & RULE_BASE_MASK) == RULE_SP) { // it interrupts, and nothing called it
+		rule.kind |= RULE_SIGNAL;
+		return rule;
+	}
 	// Before 5.8 the kernel's own CFI for AArch64's trampoline led to the caller of what was interrupted: no rule can say both its pc and its link register.
 	if (kind == FRAME_RETURN && (rule.kind & RULE_SIGNAL) != 0 && walk->arch->perf_lr != 0xff && is_trampoline(walk, map, vaddr + 1))
 		return signal_rule(walk->arch);

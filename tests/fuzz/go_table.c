@@ -60,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct rule_stop *stop = &made->stops.data[i];
 		if (stop->start >= stop->end || (i > 0 && stop->start < stop[-1].end))
 			abort();
-		if ((rule_table_stop(made, made->base + stop->start).kind & RULE_BASE_MASK) != RULE_ROOT)
+		const struct unwind_rule rule = rule_table_stop(made, made->base + stop->start);
+		if ((rule.kind & RULE_BASE_MASK) != RULE_ROOT && rule.kind != RULE_SIGNAL)
 			abort();
 	}
 	look_up(made);

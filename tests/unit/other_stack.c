@@ -224,6 +224,17 @@ static void test_signal(void)
 	is_walk(UNWIND_OTHER_STACK, "where it was not", CODE_PC, 0xd0, CODE_PC);
 }
 
+// A goroutine that is made to give way in the middle of a function: as if it had called asyncPreempt there.
+static void test_preempted(void)
+{
+	forget();
+	goroutine.words[20] = GO_TEXT + 0x14; // right where plain has made its frame
+	goroutine.words[21 + 3] = GO_TEXT + GO_IN_GOEXIT;
+	walk(&goroutine, 20, 0xe4, NULL);
+	is_walk(UNWIND_ROOT, "what asyncPreempt interrupted is looked up where it stands, not at a call before", 0xe4, 0x14, GO_IN_GOEXIT);
+	ok(frames[1].kind == FRAME_INTERRUPTED, "it was interrupted");
+}
+
 // ---------------------------------------------------------------- a thread's memory
 
 struct made_g {
@@ -355,6 +366,7 @@ int main(void)
 	test_callback();
 	test_vdso();
 	test_signal();
+	test_preempted();
 	test_threads();
 	close_program();
 	open_program(true);
