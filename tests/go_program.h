@@ -18,10 +18,11 @@ struct go_shape {
 	enum { GO_OWN, GO_WITHIN, GO_NO_SECTIONS } place;
 	bool is_relocated; // where the text starts is the dynamic linker's to say
 	bool has_frames;   // systemstack and asmcgocall have a frame of 8 bytes, as from Go 1.21 on
+	bool is_module_text; // where the text starts stands in moduledata alone, as from Go 1.26 on
 	bool is_foreign;   // nothing says that Go's linker made it
 };
 
-// From GO_TEXT on. plain's frame is 24 bytes from 0x14 to 0x38; its lines are 10 to 0x20 and 12 behind that, of main.go to 0x30 and of more.go behind that. The
+// From GO_TEXT on. From 0x20 to 0x28 main.inlined is inlined into plain, by a call at 0x18 (64-bit, Go 1.18 and later). plain's frame is 24 bytes from 0x14 to 0x38; its lines are 10 to 0x20 and 12 behind that, of main.go to 0x30 and of more.go behind that. The
 // others have no frame and no lines.
 static const struct go_made {
 	const char *name;
@@ -58,8 +59,13 @@ static inline void go_put_value(struct buf *out, int differs, unsigned bytes)
 }
 
 struct go_places { // offsets
-	uint32_t names[GO_MADE], sp, plain_sp, framed_sp, file, line;
+	uint32_t names[GO_MADE], sp, plain_sp, framed_sp, inlines, inlined, file, line;
 };
+
+static inline bool go_has_inlines(const struct go_shape *shape)
+{
+	return shape->version >= GO_118 && shape->is_64;
+}
 
 static inline void go_put_record(struct buf *out, const struct go_shape *shape, const struct go_places *places, size_t i)
 {
@@ -73,12 +79,15 @@ static inline void go_put_record(struct buf *out, const struct go_shape *shape, 
 	go_put(out, shape, is_plain ? places->plain_sp : is_framed ? places->framed_sp : places->sp, 4);
 	go_put(out, shape, is_plain ? places->file : 0, 4);
 	go_put(out, shape, is_plain ? places->line : 0, 4);
-	go_put(out, shape, 0, 4);
+	const bool has_inlines = is_plain && go_has_inlines(shape);
+	go_put(out, shape, has_inlines ? 3 : 0, 4);
 	if (shape->version >= GO_116)
 		go_put(out, shape, 1, 4); // its unit's files begin behind another's
 	if (shape->version >= GO_120)
 		go_put(out, shape, 10, 4);
-	buf_add(out, (uint8_t[4]){ 0, shape->version >= GO_118 ? go_made[i].flag : 0, 0, 0 }, 4);
+	buf_add(out, (uint8_t[4]){ 0, shape->version >= GO_118 ? go_made[i].flag : 0, 0, has_inlines ? 4 : 0 }, 4);
+	for (unsigned k = 0; has_inlines && k < 3 + 4; k++) // of the former the third, of the latter the fourth
+		go_put(out, shape, k == 2 ? places->inlines : k == 3 + 3 ? 0 : k < 3 ? 0 : UINT32_MAX, 4);
 }
 
 static inline void go_put_values(struct buf *out, const struct go_shape *shape, struct go_places *places, size_t base)
@@ -97,6 +106,11 @@ static inline void go_put_values(struct buf *out, const struct go_shape *shape, 
 	buf_add(out, "", 1);
 	places->framed_sp = (uint32_t)(out->size - base);
 	go_put_value(out, 9, 0x20);
+	buf_add(out, "", 1);
+	places->inlines = (uint32_t)(out->size - base);
+	go_put_value(out, 0, 0x10);
+	go_put_value(out, 1, 8);
+	go_put_value(out, -1, 0x18);
 	buf_add(out, "", 1);
 	places->file = (uint32_t)(out->size - base);
 	go_put_value(out, 1 + first, 0x20);
@@ -120,6 +134,8 @@ static inline void go_put_names(struct buf *out, struct go_places *places, size_
 		places->names[i] = (uint32_t)(out->size - base);
 		buf_add(out, go_made[i].name, strlen(go_made[i].name) + 1);
 	}
+	places->inlined = (uint32_t)(out->size - base);
+	buf_add(out, "main.inlined", sizeof("main.inlined"));
 }
 
 // The functions' places in the index, and their records behind it, which are counted from `base`.
@@ -130,7 +146,7 @@ static inline void go_put_index(struct buf *out, const struct go_shape *shape, c
 	const size_t records = (out->size - base + (2 * GO_MADE + 1) * word + behind + 7) / 8 * 8;
 	struct buf one = { 0 };
 
-	go_put_record(&one, shape, places, 0);
+	go_put_record(&one, shape, places, 1); // the longest
 	const size_t size = (one.size + 7) / 8 * 8;
 	for (size_t i = 0; i < GO_MADE; i++) {
 		go_put(out, shape, text + go_made[i].start, word);
@@ -141,8 +157,10 @@ static inline void go_put_index(struct buf *out, const struct go_shape *shape, c
 		go_put(out, shape, records + GO_MADE * size, 4); // the files
 	go_align(out, base, 8);
 	for (size_t i = 0; i < GO_MADE; i++) {
+		const size_t from = out->size;
 		go_put_record(out, shape, places, i);
-		go_align(out, base, 8);
+		while (out->size < from + size)
+			buf_add(out, "", 1);
 	}
 	buf_release(&one);
 }
@@ -171,7 +189,31 @@ static inline void go_put_table_12(struct buf *out, const struct go_shape *shape
 	buf_release(&parts);
 }
 
-static inline void go_put_table(struct buf *out, const struct go_shape *shape)
+// What inline trees count from: one of one call.
+static inline void go_put_inlines(struct buf *out, const struct go_shape *shape, uint32_t name)
+{
+	const uint32_t parent = 0x18 - 0x10;
+
+	if (shape->version >= GO_120) {
+		for (unsigned i = 0; i < 4; i++)
+			go_put(out, shape, i == 1 ? name : i == 2 ? parent : 0, 4);
+		return;
+	}
+	for (unsigned i = 0; i < 5; i++)
+		go_put(out, shape, i == 3 ? name : i == 4 ? parent : 0, 4);
+}
+
+// What the runtime is told of a table whose header is at `table`.
+static inline void go_put_module(struct buf *out, const struct go_shape *shape, uint64_t table, uint64_t inlines)
+{
+	enum { TEXT = 22, INLINES_118 = 38, INLINES_120 = 40, WORDS = 64 };
+
+	for (unsigned i = 0; i < WORDS; i++)
+		go_put(out, shape, i == 0 ? table : i == 1 ? table + 8 + 8 * 8 : i == TEXT ? GO_TEXT
+		       : i == (shape->version >= GO_120 ? INLINES_120 : INLINES_118) ? inlines : 0, 8);
+}
+
+static inline uint32_t go_put_table(struct buf *out, const struct go_shape *shape)
 {
 	static const uint32_t magics[] = { [GO_12] = 0xfffffffb, [GO_116] = 0xfffffffa, [GO_118] = 0xfffffff0, [GO_120] = 0xfffffff1 };
 	const size_t base = out->size;
@@ -182,7 +224,7 @@ static inline void go_put_table(struct buf *out, const struct go_shape *shape)
 	buf_add(out, (uint8_t[4]){ 0, 0, GO_QUANTUM, (uint8_t)word }, 4);
 	if (shape->version == GO_12) {
 		go_put_table_12(out, shape, base);
-		return;
+		return 0;
 	}
 	struct buf names = { 0 }, units = { 0 }, values = { 0 }, index = { 0 };
 	static const char files[] = "/go/other.go\0/go/main.go\0/go/more.go";
@@ -197,7 +239,7 @@ static inline void go_put_table(struct buf *out, const struct go_shape *shape)
 	go_put(out, shape, GO_MADE, word);
 	go_put(out, shape, 3, word);
 	if (shape->version >= GO_118)
-		go_put(out, shape, shape->is_relocated ? 0 : GO_TEXT, word);
+		go_put(out, shape, shape->is_relocated || shape->is_module_text ? 0 : GO_TEXT, word);
 	const struct { const void *data; size_t size; } parts[] = { { names.data, names.size }, { units.data, units.size }, { files, sizeof(files) },
 								  { values.data, values.size }, { index.data, index.size } };
 	for (size_t i = 0; i < 5; i++, offset = (offset + 7) / 8 * 8) {
@@ -212,6 +254,7 @@ static inline void go_put_table(struct buf *out, const struct go_shape *shape)
 	buf_release(&units);
 	buf_release(&values);
 	buf_release(&index);
+	return places.inlined;
 }
 
 // A direct call that ends at `end`.
@@ -301,7 +344,15 @@ static inline void go_program(struct buf *out, const struct go_shape *shape)
 		go_put(&body, shape, relocation[i], 8);
 	while (body.size < table - text)
 		buf_add(&body, "", 1);
-	go_put_table(&body, shape);
+	const uint32_t inlined = go_put_table(&body, shape);
+	const size_t table_end = text + body.size;
+	go_align(&body, 0, 8);
+	if (go_has_inlines(shape)) {
+		const uint64_t inlines = GO_DATA + text + body.size;
+		go_put_inlines(&body, shape, inlined);
+		go_align(&body, 0, 8);
+		go_put_module(&body, shape, GO_DATA + table, inlines);
+	}
 	const size_t end = text + body.size;
 	buf_add(&body, names, sizeof(names));
 	go_align(&body, 0, 8);
@@ -331,8 +382,8 @@ static inline void go_program(struct buf *out, const struct go_shape *shape)
 	buf_add(out, body.data, body.size);
 	if (sections != 0) {
 		go_put_section(out, shape, 0, SHT_NULL, 0, 0, 0);
-		go_put_section(out, shape, shape->place == GO_OWN ? OWN_NAME : WITHIN_NAME, SHT_PROGBITS, GO_DATA + start, start, end - start);
-		go_put_section(out, shape, TEXT_NAME, SHT_PROGBITS, shape->is_relocated ? GO_TEXT - 0x100 : GO_TEXT, text, GO_TEXT_BYTES);
+		go_put_section(out, shape, shape->place == GO_OWN ? OWN_NAME : WITHIN_NAME, SHT_PROGBITS, GO_DATA + start, start, table_end - start);
+		go_put_section(out, shape, TEXT_NAME, SHT_PROGBITS, shape->is_relocated || shape->is_module_text ? GO_TEXT - 0x100 : GO_TEXT, text, GO_TEXT_BYTES);
 		go_put_section(out, shape, NAMES_NAME, SHT_STRTAB, 0, end, sizeof(names));
 	}
 	buf_release(&body);

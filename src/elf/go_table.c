@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/search.h"
+#include "elf/go_module.h"
 
 enum {
 	HEADER_BYTES = 8, // magic, two zeros, instruction size, pointer size
@@ -62,33 +63,6 @@ static const char *text_at(const struct bytes *from, uint64_t offset)
 	return most > 0 && memchr(at.at, '\0', most) != NULL ? (const char *)at.at : NULL;
 }
 
-// ---------------------------------------------------------------- the dynamic linker's words
-
-// What the dynamic linker puts at an address, of the image's own addresses: position-independent programs have 0 there in the file.
-static uint64_t relocated(const struct image *image, uint64_t vaddr)
-{
-	struct bytes dynamic, entries;
-	uint64_t table = 0, size = 0;
-
-	if (!image->is_64 || !image_at_vaddr(image, image->dynamic_vaddr, image->dynamic_size, &dynamic))
-		return 0;
-	dynamic.swap = image->swap;
-	while (bytes_left(&dynamic) >= sizeof(Elf64_Dyn)) {
-		uint64_t tag = bytes_u64(&dynamic), value = bytes_u64(&dynamic);
-		table = tag == DT_RELA ? value : table;
-		size = tag == DT_RELASZ ? value : size;
-	}
-	if (table == 0 || !image_at_vaddr(image, table, size, &entries))
-		return 0;
-	entries.swap = image->swap;
-	while (bytes_left(&entries) >= sizeof(Elf64_Rela)) {
-		uint64_t offset = bytes_u64(&entries), info = bytes_u64(&entries), addend = bytes_u64(&entries);
-		if (offset == vaddr && ELF64_R_SYM(info) == 0)
-			return addend;
-	}
-	return 0;
-}
-
 // ---------------------------------------------------------------- the header
 
 static enum go_version version_of(uint32_t magic)
@@ -102,16 +76,16 @@ static enum go_version version_of(uint32_t magic)
 	}
 }
 
-// Where functions count from. Zero in the file: the dynamic linker's, or left to the runtime.
-static uint64_t text_start(const struct image *image, uint64_t told, uint64_t told_at)
+// Where functions count from. Zero in the file: the dynamic linker's to say, or (Go 1.26) the runtime's own.
+static uint64_t text_start(const struct image *image, const struct go_table *table, uint64_t told_at, uint64_t names)
 {
-	const struct image_section *text;
+	const struct image_section *text = image_find_section(image, ".text");
+	uint64_t told = go_pointer_at(image, told_at);
+	struct go_module module;
 
-	if (told == 0)
-		told = relocated(image, told_at);
-	if (told == 0 && (text = image_find_section(image, ".text")) != NULL)
-		told = text->vaddr;
-	return told;
+	if (told == 0 && go_module_find(image, table, names, &module))
+		told = module.text;
+	return told == 0 && text != NULL ? text->vaddr : told;
 }
 
 // Offsets of the parts, from the header's start. Go 1.18 put `text` third.
@@ -125,7 +99,10 @@ static bool read_parts(const struct image *image, struct go_table *out, const st
 	if (at->bad)
 		return false;
 	out->count = fields[0];
-	out->text = out->version >= GO_118 ? text_start(image, fields[2], out->vaddr + HEADER_BYTES + 2 * out->word) : 0;
+	if (out->version >= GO_118 && fields[2] == 0)
+		out->text = text_start(image, out, out->vaddr + HEADER_BYTES + 2 * out->word, out->vaddr + fields[first]);
+	else
+		out->text = out->version >= GO_118 ? fields[2] : 0;
 	out->names = part(all, fields[first]);
 	out->units = part(all, fields[first + 1]);
 	out->files = part(all, fields[first + 2]);
@@ -172,7 +149,7 @@ static bool is_sound(const struct image *image, const struct go_table *table)
 
 static bool read_table(struct go_table *out, const struct image *image, struct bytes all, uint64_t vaddr)
 {
-	*out = (struct go_table){ .vaddr = vaddr };
+	*out = (struct go_table){ .vaddr = vaddr, .header = all.at };
 	all.swap = image->swap;
 	all.start = all.at;
 	struct bytes at = all;
@@ -352,4 +329,59 @@ struct go_line go_table_line(const struct go_table *table, const struct go_funct
 bool go_table_sp(const struct go_table *table, const struct go_function *function, uint64_t vaddr, struct go_value *out)
 {
 	return value_at(table, function, function->sp, SP_VALUES_MAX, vaddr, out) && out->value >= 0;
+}
+
+// ---------------------------------------------------------------- what was inlined
+
+// Of the compiler's tables by address, and of the function's data (Go's src/internal/abi/symtab.go).
+enum { PCDATA_INLINES = 2, FUNCDATA_INLINES = 3, INLINED_118 = 20, INLINED_120 = 16 };
+
+void go_table_open_inlines(struct go_table *table, const struct image *image)
+{
+	struct go_module module;
+	const uint64_t names = table->vaddr + (uint64_t)(table->names.start - table->header);
+
+	if (go_module_find(image, table, names, &module) && image_rest_at(image, module.inlines, &table->inlines))
+		table->inlines.swap = image->swap;
+	else
+		table->inlines = (struct bytes){ 0 };
+}
+
+static uint32_t table_word(const struct go_table *table, const struct go_function *function, uint64_t index)
+{
+	struct bytes at = part(&table->records, function->tables + 4 * index);
+	const uint32_t word = bytes_u32(&at);
+
+	return at.bad ? UINT32_MAX : word;
+}
+
+// The call that an instruction was inlined with: the function's name, and an instruction at which its caller made it. false: none.
+static bool find_inlined(const struct go_table *table, const struct go_function *function, uint64_t vaddr, const char **name, uint64_t *parent)
+{
+	const unsigned size = table->version >= GO_120 ? INLINED_120 : INLINED_118;
+	struct go_value index;
+
+	if (bytes_left(&table->inlines) == 0 || function->pcdata_count <= PCDATA_INLINES || function->funcdata_count <= FUNCDATA_INLINES)
+		return false;
+	const uint32_t values = table_word(table, function, PCDATA_INLINES);
+	const uint32_t tree = table_word(table, function, (uint64_t)function->pcdata_count + FUNCDATA_INLINES);
+	if (values == UINT32_MAX || tree == UINT32_MAX || !go_table_value(table, function, values, vaddr, &index) || index.value < 0)
+		return false;
+	struct bytes at = part(&table->inlines, tree + (uint64_t)index.value * size);
+	bytes_skip(&at, table->version >= GO_120 ? 4 : 12);
+	*name = text_at(&table->names, bytes_u32(&at));
+	*parent = function->start + bytes_u32(&at);
+	return !at.bad && *name != NULL && (*name)[0] != '\0' && *parent < function->end;
+}
+
+size_t go_table_chain(const struct go_table *table, const struct go_function *function, uint64_t vaddr, struct go_frame *out, size_t most)
+{
+	size_t count = 0;
+	const char *name;
+	uint64_t parent;
+
+	for (; count + 1 < most && find_inlined(table, function, vaddr, &name, &parent); vaddr = parent)
+		out[count++] = (struct go_frame){ name, go_table_line(table, function, vaddr) };
+	out[count++] = (struct go_frame){ go_table_name(table, function), go_table_line(table, function, vaddr) };
+	return count;
 }

@@ -19,7 +19,8 @@ struct go_table { // borrows from the image; a zeroed one is no table
 	uint64_t file_count;   // GO_12
 	uint64_t text;         // what starts count from; 0 where they are addresses
 	uint64_t vaddr;        // of the table itself
-	uint64_t inline_trees; // the address that their offsets count from; 0: not known
+	const uint8_t *header; // its first byte
+	struct bytes inlines;  // what inline trees count from, to where the file's segment ends; empty until go_table_open_inlines
 };
 
 struct go_function { // addresses are link-time
@@ -52,6 +53,14 @@ bool go_table_function(const struct go_table *table, uint64_t index, struct go_f
 const char *go_table_name(const struct go_table *table, const struct go_function *function);
 // What the table at `offset` says at an address of the function. false: nothing.
 bool go_table_value(const struct go_table *table, const struct go_function *function, uint32_t offset, uint64_t vaddr, struct go_value *out);
+// What is inlined into functions (Go 1.18 on), where the image tells: before go_table_chain, which tells of functions alone without it.
+void go_table_open_inlines(struct go_table *table, const struct image *image);
+struct go_frame {
+	const char *name; // NULL: none
+	struct go_line line;
+};
+// The functions that an address is in, those that were inlined first, at most `most` (1 at least). The number of them.
+size_t go_table_chain(const struct go_table *table, const struct go_function *function, uint64_t vaddr, struct go_frame *out, size_t most);
 struct go_line go_table_line(const struct go_table *table, const struct go_function *function, uint64_t vaddr);
 // Bytes between the stack pointer at an address and the function's return address. false: not told.
 bool go_table_sp(const struct go_table *table, const struct go_function *function, uint64_t vaddr, struct go_value *out);

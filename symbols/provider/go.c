@@ -1,4 +1,4 @@
-// Names, files and lines of Go programs, from the function table that their runtime has for its own tracebacks: stripping leaves it.
+// Names, files, lines and inlined functions of Go programs, from the function table that their runtime has for its own tracebacks: stripping leaves it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +20,7 @@ static bool open_go(struct symbol_module *module, void **state)
 		return false;
 	struct go_table *kept = NEW(struct go_table);
 	*kept = table;
+	go_table_open_inlines(kept, module->image);
 	*state = kept;
 	if (module->missing == SYMBOL_NO_SYMBOLS)
 		module->missing = SYMBOL_NOT_COVERED;
@@ -45,9 +46,10 @@ static bool expand(struct symbol_module *module, void *state, uint64_t vaddr, st
 	(void)module;
 	if (!go_table_find(state, vaddr, &function))
 		return false;
-	struct go_line line = go_table_line(state, &function, vaddr);
-	out->frames[0] = (struct symbol_source){ .name = go_table_name(state, &function), .file = line.file, .line = line.line };
-	out->count = 1;
+	struct go_frame frames[SYMBOL_CHAIN_LIMIT];
+	out->count = go_table_chain(state, &function, vaddr, frames, SYMBOL_CHAIN_LIMIT);
+	for (size_t i = 0; i < out->count; i++)
+		out->frames[i] = (struct symbol_source){ .name = frames[i].name, .file = frames[i].line.file, .line = frames[i].line.line };
 	out->start = function.start;
 	return true;
 }

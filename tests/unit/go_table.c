@@ -74,6 +74,36 @@ static void test_formats(void)
 	struct go_shape moved = usual;
 	moved.is_relocated = true;
 	test_shape(&moved, "the text's start is the dynamic linker's");
+	moved = usual;
+	moved.version = GO_120;
+	moved.is_module_text = true;
+	test_shape(&moved, "the text's start is in moduledata alone");
+}
+
+static void test_inlined(void)
+{
+	for (int v = GO_118; v <= GO_120; v++) {
+		struct go_shape shape = usual;
+		struct go_table table;
+		struct go_function function;
+		struct go_frame frames[4];
+		unsigned wrong = 0;
+		shape.version = v;
+		struct image *image = image_of(&shape);
+		if (!ok(image != NULL && go_table_open(&table, image), "%s", versions[v]))
+			continue;
+		ok(go_table_find(&table, GO_TEXT + 0x22, &function) && go_table_chain(&table, &function, GO_TEXT + 0x22, frames, 4) == 1, "without its trees, functions alone");
+		go_table_open_inlines(&table, image);
+		for (uint32_t at = 0; at < GO_TEXT_BYTES; at++) {
+			size_t count = go_table_find(&table, GO_TEXT + at, &function) ? go_table_chain(&table, &function, GO_TEXT + at, frames, 4) : 0;
+			const bool is_inlined = at >= 0x20 && at < 0x28;
+			wrong += count != (is_inlined ? 2 : 1) || strcmp(frames[count - 1].name, go_table_name(&table, &function)) != 0;
+			wrong += is_inlined && (strcmp(frames[0].name, "main.inlined") != 0 || frames[0].line.line != 12 || frames[1].line.line != 10);
+		}
+		is_u64(wrong, 0, "%s: what is inlined where, and from which line", versions[v]);
+		is_u64(go_table_chain(&table, &function, GO_TEXT + 0x22, frames, 1), 1, "no more than there is room for");
+		image_release(image);
+	}
 }
 
 static void test_refused(void)
@@ -96,12 +126,14 @@ static void test_refused(void)
 		file.data[at] = (char)~before;
 		if (image_open_bytes(&image, file.data, file.size, false, "go", NULL)) {
 			struct go_function function;
+			struct go_frame frames[4];
 			if (go_table_open(&table, image)) {
 				opened++;
+				go_table_open_inlines(&table, image);
 				for (uint64_t a = GO_TEXT - 8; a < GO_TEXT + GO_TEXT_BYTES + 8; a++)
 					if (go_table_find(&table, a, &function)) {
 						crossed += a < function.start || a >= function.end;
-						(void)go_table_line(&table, &function, a);
+						(void)go_table_chain(&table, &function, a, frames, 4);
 					}
 			}
 			image_release(image);
@@ -180,6 +212,7 @@ int main(void)
 {
 	scratch_make();
 	test_formats();
+	test_inlined();
 	test_refused();
 	test_names();
 	test_rules();
