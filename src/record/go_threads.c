@@ -131,11 +131,14 @@ static bool find_m(struct go_threads *threads, const struct go_sample *sample, s
 
 // ---------------------------------------------------------------- what is read of the stacks
 
-static void add_part(struct unwind_other *other, size_t *count, uint64_t start, uint64_t end, uint64_t most)
+static void add_part(struct go_plan *plan, uint64_t start, uint64_t end, uint64_t most)
 {
 	start &= ~(uint64_t)(WORD - 1);
-	if (end > start)
-		other->parts[(*count)++] = (struct unwind_other_part){ .start = start, .size = end - start < most ? end - start : most };
+	if (end <= start)
+		return;
+	const uint64_t size = end - start < most ? end - start : most;
+	plan->other.parts[plan->count++] = (struct unwind_other_part){ .start = start, .size = size };
+	plan->size += size;
 }
 
 // Where the goroutine's stack is used: from where it was left, which its gobuf has, or a register.
@@ -149,46 +152,47 @@ static uint64_t lowest_used(const struct go_sample *sample, const struct g *g)
 	return lowest < g->high ? lowest : g->low;
 }
 
-enum go_found go_threads_read(struct go_threads *threads, const struct go_sample *sample, uint8_t *out, size_t room, size_t *size, uint64_t *top)
+enum go_found go_threads_find(struct go_threads *threads, const struct go_sample *sample, struct go_plan *plan)
 {
 	struct m m;
-	uint8_t again[GO_CHECKED];
-	const size_t checked = sample->copied < GO_CHECKED ? sample->copied : GO_CHECKED;
-	size_t count = 0;
 
 	if (!find_m(threads, sample, &m))
 		return GO_NOTHING;
 	const struct g *current = &m.current;
-	struct unwind_other other = { .g = current->at, .low = current->low, .high = current->high, .sp = current->sp, .pc = current->pc, .fp = current->fp,
-				      .system_sp = m.system.sp };
+	*plan = (struct go_plan){
+		.other = { .g = current->at, .low = current->low, .high = current->high, .sp = current->sp, .pc = current->pc, .fp = current->fp, .system_sp = m.system.sp },
+		.size = sizeof(plan->other),
+	};
 	const bool is_here = is_on(current, sample->sp), is_system = is_on(&m.system, sample->sp);
-	*top = is_here ? current->high : 0;
-	if (!is_here && current->at != 0)
-		add_part(&other, &count, is_system ? lowest_used(sample, current) : current->low, current->high, GO_STACK_MOST);
 	const bool is_signal = !is_here && !is_system; // a handler's: where what it interrupted was on its stack nobody knows yet
+	const bool wants_system = atomic_load_explicit(&threads->systems[slot_of(sample->tid, GO_THREADS)], memory_order_relaxed) != 0;
+	plan->top = is_here ? current->high : 0;
+	if (!is_here && current->at != 0)
+		add_part(plan, is_system ? lowest_used(sample, current) : current->low, current->high, GO_STACK_MOST);
 	if (is_signal && m.system.high - m.system.low <= GO_SYSTEM_MOST)
-		add_part(&other, &count, m.system.low, m.system.high, GO_SYSTEM_MOST);
-	else if (!is_system && is_on(&m.system, m.system.sp) && (!is_here || atomic_load_explicit(&threads->systems[slot_of(sample->tid, GO_THREADS)], memory_order_relaxed) != 0))
-		add_part(&other, &count, m.system.sp, m.system.high, GO_SYSTEM_MOST);
-	if (count == 0 && current->at != 0)
-		return GO_SAME;
+		add_part(plan, m.system.low, m.system.high, GO_SYSTEM_MOST);
+	else if ((is_signal || (is_here && wants_system)) && is_on(&m.system, m.system.sp))
+		add_part(plan, m.system.sp, m.system.high, GO_SYSTEM_MOST);
+	return plan->count == 0 && current->at != 0 ? GO_SAME : GO_OTHER;
+}
+
+bool go_threads_read(const struct go_sample *sample, const struct go_plan *plan, uint8_t *out)
+{
+	uint8_t again[GO_CHECKED];
+	const size_t checked = sample->copied < GO_CHECKED ? sample->copied : GO_CHECKED;
 	struct iovec to[1 + UNWIND_OTHER_STACKS] = { { .iov_base = again, .iov_len = checked } };
 	struct iovec from[1 + UNWIND_OTHER_STACKS] = { { .iov_base = (void *)(uintptr_t)sample->sp, .iov_len = checked } };
-	size_t all = checked, at = sizeof(other);
-	for (size_t i = 0; i < count; i++) {
-		const struct unwind_other_part *part = &other.parts[i];
-		if (at + part->size > room)
-			return GO_NOTHING;
+	size_t at = sizeof(plan->other);
+
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct unwind_other_part *part = &plan->other.parts[i];
 		to[1 + i] = (struct iovec){ .iov_base = out + at, .iov_len = part->size };
 		from[1 + i] = (struct iovec){ .iov_base = (void *)(uintptr_t)part->start, .iov_len = part->size };
 		at += part->size;
-		all += part->size;
 	}
-	if (process_vm_readv(sample->tid, to, 1 + count, from, 1 + count, 0) != (ssize_t)all)
-		return GO_NOTHING;
-	memcpy(out, &other, sizeof(other));
-	*size = at;
-	return memcmp(again, sample->copy, checked) == 0 ? GO_OTHER : GO_CHANGED;
+	memcpy(out, &plan->other, sizeof(plan->other));
+	return process_vm_readv(sample->tid, to, 1 + plan->count, from, 1 + plan->count, 0) == (ssize_t)(checked + plan->size - sizeof(plan->other)) &&
+	       memcmp(again, sample->copy, checked) == 0;
 }
 
 const struct unwind_other *go_threads_open(void *bytes, size_t size)

@@ -34,14 +34,19 @@ struct go_sample {
 	size_t copied;
 };
 enum go_found {
-	GO_NOTHING,   // no m, or none that can be this thread's
-	GO_SAME,      // all is on the stack that was copied; `*top`: its end
-	GO_OTHER,     // `out` has what was read
-	GO_CHANGED,   // the thread ran on
+	GO_NOTHING, // no m, or none that can be this thread's
+	GO_SAME,    // all is on the stack that was copied
+	GO_OTHER,
 };
-// A reader, of a thread that it has preempted. At most `room` bytes, beginning with a struct unwind_other, whose parts are elsewhere than it says: go_threads_open.
-enum go_found go_threads_read(struct go_threads *threads, const struct go_sample *sample, uint8_t *out, size_t room, size_t *size, uint64_t *top);
-enum { GO_READ_MOST = sizeof(struct unwind_other) + GO_STACK_MOST + GO_SYSTEM_MOST };
+struct go_plan { // what there is to be read
+	struct unwind_other other; // its parts' bytes are not there yet
+	size_t count, size; // parts; bytes of all, with `other` before them
+	uint64_t top;       // end of the stack that was copied, where that is the goroutine's; else 0
+};
+// A reader, of a thread that it has preempted.
+enum go_found go_threads_find(struct go_threads *threads, const struct go_sample *sample, struct go_plan *plan);
+// Reads it into `out`, `plan->size` bytes. false: it could not be had, or the copied stack is another by now.
+bool go_threads_read(const struct go_sample *sample, const struct go_plan *plan, uint8_t *out);
 // What go_threads_read made, wherever it is by now: its parts point behind it. NULL: it is not whole.
 const struct unwind_other *go_threads_open(void *bytes, size_t size);
 

@@ -137,28 +137,28 @@ static bool read_other(struct reader *reader, const struct record *record, uint6
 				.kept = { user_register(sample, RBX), user_register(sample, RBP) } };
 	for (unsigned i = 0; i < 4; i++)
 		go.kept[2 + i] = user_register(sample, R12 + i);
-	struct tail *tail = tail_queue_reserve(&reader->queue, GO_READ_MOST);
+	struct go_plan plan;
+	enum go_found found = go_threads_find(&reader->tails->go, &go, &plan);
+	if (found == GO_SAME && plan.top != 0)
+		atomic_store_explicit(top_of(reader->tails, record->id.tid), plan.top, memory_order_relaxed);
+	if (found != GO_OTHER)
+		return found == GO_NOTHING || plan.top == 0;
+	struct tail *tail = tail_queue_reserve(&reader->queue, plan.size);
 	if (tail == NULL) {
 		count(&reader->no_room, 1);
 		return true;
 	}
-	size_t size;
-	uint64_t top = 0;
-	enum go_found found = go_threads_read(&reader->tails->go, &go, tail->bytes, GO_READ_MOST, &size, &top);
-	if (found == GO_SAME && top != 0)
-		atomic_store_explicit(top_of(reader->tails, record->id.tid), top, memory_order_relaxed);
-	if (found == GO_NOTHING || found == GO_SAME)
-		return found == GO_NOTHING || top == 0;
 	count(&reader->reads, 1);
 	count(&reader->others, 1);
-	count(&reader->bytes, size);
+	count(&reader->bytes, plan.size);
 	size_t ring = (size_t)(reader - reader->tails->readers);
-	bool stood = found == GO_OTHER && still_stood(&reader->tails->still, ring, reader->ring.tail + record->size, record, reader->scanned);
+	bool stood = go_threads_read(&go, &plan, tail->bytes) &&
+		     still_stood(&reader->tails->still, ring, reader->ring.tail + record->size, record, reader->scanned);
 	count(stood ? &reader->exact : &reader->refused, 1);
 	if (stood) {
 		tail->match = STACK_TAIL_EXACT;
 		tail->is_other = true;
-		keep(reader, record, tail, size);
+		keep(reader, record, tail, plan.size);
 	}
 	return true;
 }

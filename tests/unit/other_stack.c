@@ -268,15 +268,20 @@ static void make_thread(size_t less)
 		current.bp = 0x5678;
 }
 
-static uint8_t read_bytes[GO_READ_MOST];
-static size_t read_size;
-static uint64_t read_top;
+static uint8_t read_bytes[1 << 16];
+static struct go_plan plan;
+
+static enum go_found read_copied(struct go_threads *threads, const uint64_t *sp, const void *g, const uint64_t *copy)
+{
+	struct go_sample sample = { .tid = (int32_t)syscall(SYS_gettid), .sp = (uintptr_t)sp, .g = (uintptr_t)g, .copy = (const uint8_t *)copy, .copied = 64 };
+	enum go_found found = go_threads_find(threads, &sample, &plan);
+
+	return found == GO_OTHER && (plan.size > sizeof(read_bytes) || !go_threads_read(&sample, &plan, read_bytes)) ? GO_NOTHING : found;
+}
 
 static enum go_found read_thread(struct go_threads *threads, const uint64_t *sp, const void *g)
 {
-	struct go_sample sample = { .tid = (int32_t)syscall(SYS_gettid), .sp = (uintptr_t)sp, .g = (uintptr_t)g, .copy = (const uint8_t *)sp, .copied = 64 };
-
-	return go_threads_read(threads, &sample, read_bytes, sizeof(read_bytes), &read_size, &read_top);
+	return read_copied(threads, sp, g, sp);
 }
 
 static void test_threads(void)
@@ -287,24 +292,23 @@ static void test_threads(void)
 	for (size_t less = 0; less < 2; less++) {
 		threads = (struct go_threads){ 0 };
 		make_thread(less);
-		bool good = read_thread(&threads, &own_stack[40], &g0) == GO_OTHER && (got = go_threads_open(read_bytes, read_size)) != NULL;
+		bool good = read_thread(&threads, &own_stack[40], &g0) == GO_OTHER && (got = go_threads_open(read_bytes, plan.size)) != NULL;
 		ok(good && got->g == (uintptr_t)&current && got->low == current.low && got->high == current.high && got->sp == current.sp && got->pc == current.pc &&
 		   got->fp == 0x5678 && got->system_sp == g0.sp, "on its own stack: the goroutine, and where its stack was left (%s)", less > 0 ? "Go 1.25" : "Go 1.9 to 1.24");
 		ok(good && got->parts[0].start == current.sp && got->parts[0].size == 412 * 8 && memcmp(got->parts[0].bytes, &current_stack[100], 412 * 8) == 0 &&
 		   got->parts[1].size == 0, "its stack from there on");
-		ok(read_thread(&threads, &current_stack[40], NULL) == GO_SAME && read_top == current.high, "on the goroutine's: all is there; the m is known from before");
+		ok(read_thread(&threads, &current_stack[40], NULL) == GO_SAME && plan.top == current.high, "on the goroutine's: all is there; the m is known from before");
 	}
 	make_thread(0);
 	go_threads_note(&threads, 77, (int32_t)syscall(SYS_gettid), 0, true);
 	ok(go_threads_has(&threads, 77) && !go_threads_has(&threads, 78), "the process is one that needs it");
-	ok(read_thread(&threads, &current_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, read_size)) != NULL && got->parts[0].start == g0.sp &&
+	ok(read_thread(&threads, &current_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, plan.size)) != NULL && got->parts[0].start == g0.sp &&
 	   got->parts[0].size == 212 * 8, "C code calls Go: the thread's own stack");
-	ok(read_thread(&threads, &handler_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, read_size)) != NULL &&
+	ok(read_thread(&threads, &handler_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, plan.size)) != NULL &&
 	   got->parts[0].start == current.low && got->parts[1].start == g0.low, "in a signal's handler: both");
-	ok(go_threads_open(read_bytes, read_size - 8) == NULL && go_threads_open(read_bytes, 8) == NULL, "what is cut short is not opened");
+	ok(go_threads_open(read_bytes, plan.size - 8) == NULL && go_threads_open(read_bytes, 8) == NULL, "what is cut short is not opened");
 	uint64_t copy[8] = { 1 };
-	struct go_sample changed = { .tid = (int32_t)syscall(SYS_gettid), .sp = (uintptr_t)&own_stack[40], .copy = (const uint8_t *)copy, .copied = sizeof(copy) };
-	ok(go_threads_read(&threads, &changed, read_bytes, sizeof(read_bytes), &read_size, &read_top) == GO_CHANGED, "a stack that is another by now");
+	ok(read_thread(&threads, &own_stack[40], NULL) == GO_OTHER && read_copied(&threads, &own_stack[40], NULL, copy) == GO_NOTHING, "a stack that is another by now");
 	uint64_t elsewhere[16] = { 0 };
 	ok(read_thread(&threads, elsewhere, &g0) == GO_NOTHING, "a stack pointer on none of its stacks: not this thread's");
 
@@ -316,7 +320,7 @@ static void test_threads(void)
 	go_threads_note(&threads, 77, (int32_t)syscall(SYS_gettid), (uintptr_t)&current, false);
 	ok(read_thread(&threads, &own_stack[40], own_stack) == GO_OTHER, "a goroutine that the stack told of, where the register is C's");
 	m.words[24] = 0;
-	ok(read_thread(&threads, &own_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, read_size)) != NULL && got->g == 0, "a thread without a goroutine");
+	ok(read_thread(&threads, &own_stack[40], NULL) == GO_OTHER && (got = go_threads_open(read_bytes, plan.size)) != NULL && got->g == 0, "a thread without a goroutine");
 }
 
 static void open_program(bool has_frames)
