@@ -123,7 +123,7 @@ for command in "fold" "flame -o $work/two.svg" "flame -o $work/two.html" "export
 	"annotate heavy --symfs $work/sym" "merge $work/two.data $work/two.data" "diff $work/two.data $work/two.data" "plan"; do
 	what=${command%% *}
 	case $what in merge | diff) ps $command ;; *) ps $command -i "$work/two.data" ;; esac
-	like "$err" "cycles:u alone; $left" "$command: said" | sed "s,$work/,,g"
+	like "$err" "cycles:u alone; $left" "${command//$work\//}: said"
 done
 ps fold -i "$work/two.data" -e instructions:u
 unlike "$err" 'left out' "not where one was asked for"
