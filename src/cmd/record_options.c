@@ -11,6 +11,7 @@
 #include "proc/procfs.h"
 #include "profile/combs.h"
 #include "record/budget.h"
+#include "report/resonance.h"
 
 enum {
 	OPT_EVENT = 1, OPT_FREQ, OPT_COUNT, OPT_G, OPT_CALL_GRAPH, OPT_UNWIND, OPT_OUTPUT, OPT_MMAP, OPT_DURATION, OPT_DELAY, OPT_FILTER, OPT_MAX_SIZE,
@@ -103,18 +104,12 @@ static void warn_owned(struct record_options *options, char *text)
 	vec_push(&options->warnings, text);
 }
 
-// Loops of 1 ms and its multiples are what programs have: a period that is nearly a simple fraction or multiple of 1 ms stays in step with them for
-// seconds (src/DESIGN.md, Statistics, 3).
-static bool resonates(double period_ns)
+static void warn_resonance(struct record_options *options, const char *what, double period_ms)
 {
-	static const double loops_ms[] = { 1, 2, 4, 5, 10, 20, 50, 100 };
-	for (size_t i = 0; i < sizeof(loops_ms) / sizeof(loops_ms[0]); i++) {
-		double ratio = period_ns / (loops_ms[i] * 1e6), inverse = 1 / ratio;
-		double off = ratio >= 1 ? fabs(ratio - round(ratio)) / ratio : fabs(inverse - round(inverse)) / inverse;
-		if (round(ratio >= 1 ? ratio : inverse) <= 10 && off < 0.015)
-			return true;
-	}
-	return false;
+	double loop_ms;
+	if (resonance_is_bad(period_ms, &loop_ms))
+		warn_owned(options, mem_printf("%s is in step with loops of %.3g ms, which are mis-measured: -F %s is not", what, loop_ms,
+		                               period_ms < 1 ? "high (1473 Hz)" : "normal (772 Hz)"));
 }
 
 static void set_rate(struct record_options *options, uint64_t period_ns, uint64_t frequency, bool is_freq)
@@ -143,9 +138,9 @@ static bool take_frequency(struct record_options *options, const struct option_v
 		}
 	}
 	set_rate(options, (uint64_t)llround(1e9 / (double)hz), hz, true);
-	if (resonates(1e9 / (double)hz))
-		warn_owned(options, mem_printf("%llu Hz is in step with loops of 1 ms and its multiples, which are mis-measured: -F %s is not",
-		                               (unsigned long long)hz, hz > 1000 ? "high (1473 Hz)" : "normal (772 Hz)"));
+	char what[32];
+	snprintf(what, sizeof(what), "%llu Hz", (unsigned long long)hz);
+	warn_resonance(options, what, 1e3 / (double)hz);
 	return true;
 }
 
@@ -160,6 +155,8 @@ static bool take_period(struct record_options *options, const struct option_valu
 		if (strcmp(end, units[i].suffix) != 0 || !(period >= 1) || period > 1e15)
 			continue;
 		set_rate(options, (uint64_t)llround(period), 0, false);
+		if (*end != '\0') // a time, so of a clock; a bare number may be a count of events
+			warn_resonance(options, value->value, period / 1e6);
 		return true;
 	}
 	return err_set(err, STATUS_USAGE, "%s: '%s' is no period (a number of ns or events, or 1.295295ms)", value->spelled, value->value);

@@ -157,6 +157,21 @@ static void write_samples(struct buf *out, const struct report_event *e)
 	json_close_object(out);
 }
 
+static void write_lockstep(struct buf *out, const struct report_lockstep *l)
+{
+	if (!l->is_tested) {
+		json_put_null(out, "lockstep");
+		return;
+	}
+	json_open_object(out, "lockstep");
+	json_put_bool(out, "suspected", l->is_suspected);
+	json_put_number(out, "p", l->p);
+	json_put_u64(out, "restarts", l->restarts);
+	json_put_number(out, "changes_at_restarts", l->at_restarts);
+	json_put_number(out, "changes_elsewhere", l->elsewhere);
+	json_close_object(out);
+}
+
 static void write_aliasing(struct buf *out, const struct report_aliasing *a)
 {
 	if (!a->is_tested) {
@@ -335,6 +350,7 @@ static void write_event(struct buf *out, const struct report *r, const struct re
 	string(out, "verdict", verdict_name(e->verdict));
 	write_samples(out, e);
 	write_aliasing(out, &e->aliasing);
+	write_lockstep(out, &e->lockstep);
 	write_stacks(out, e);
 	json_open_object(out, "overhead");
 	number_or_null(out, "recorder_cpu_seconds", e->recorder_cpu_s, e->recorder_cpu_s > 0);

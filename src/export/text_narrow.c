@@ -355,6 +355,7 @@ static void write_notes(struct text *t)
 		const struct report_caveat *c = &e->caveats.data[i];
 		switch (c->code) {
 		case CAVEAT_RESONANCE:
+		case CAVEAT_ALIASING:
 			text_wrapped(t, "aliasing", HEAD, NARROW, c->text);
 			break;
 		case CAVEAT_CUT_OFF:

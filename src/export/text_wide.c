@@ -140,20 +140,41 @@ static void write_missing_parts(struct text *t)
 	}
 }
 
+static const struct report_caveat *caveat_of(const struct report_event *e, enum caveat_code code)
+{
+	for (size_t i = 0; i < e->caveats.count; i++)
+		if (e->caveats.data[i].code == code)
+			return &e->caveats.data[i];
+	return NULL;
+}
+
+// What was tested, and what was not: a loop in step is seen at one place, so a recording whose clock ran on undisturbed tells nothing of it.
+static void write_aliasing(struct text *t)
+{
+	const struct report_event *e = t->event;
+	const struct report_lockstep *l = &e->lockstep;
+	head(t, "aliasing");
+	if (e->aliasing.is_tested) {
+		write_combs(t, &e->aliasing);
+		return;
+	}
+	const struct report_caveat *resonance = caveat_of(e, CAVEAT_RESONANCE);
+	buf_string(t->out, resonance != NULL ? resonance->text : "period resonates with none of the usual loop periods (1-50 ms)");
+	if (!l->is_tested) {
+		buf_string(t->out, "; others not tested\n");
+		return;
+	}
+	buf_string(t->out, "\n             ");
+	buf_printf(t->out, l->is_suspected ? "ALIASING SUSPECTED: other functions are seen after each of %zu restarts of the clock (%.0f%% other, elsewhere %.0f%%; p = %.1g)\n"
+	           : "the clock was started anew %zu times: %.0f%% other functions after it, elsewhere %.0f%% (p = %.2g); a loop of less than some 10%% may stay unseen\n",
+	           l->restarts, 100 * fmax(l->at_restarts, 0), 100 * fmax(l->elsewhere, 0), l->p);
+}
+
 static void write_loss(struct text *t)
 {
 	const struct report_event *e = t->event;
-	bool resonates = false;
-	for (size_t i = 0; i < e->caveats.count; i++)
-		resonates |= e->caveats.data[i].code == CAVEAT_RESONANCE;
-	if (e->aliasing.is_tested) {
-		head(t, "aliasing");
-		write_combs(t, &e->aliasing);
-	} else if (e->source->is_clock) {
-		head(t, "aliasing");
-		buf_string(t->out, resonates ? "period is a simple multiple of 1 ms: locked loops are mis-measured\n"
-		           : "period resonates with none of the usual loop periods (1-100 ms); others not tested\n");
-	}
+	if (e->source->is_clock || e->aliasing.is_tested)
+		write_aliasing(t);
 	head(t, "loss");
 	if (e->missing <= 0) {
 		buf_string(t->out, e->is_loss_known ? "none\n" : "none in the file; what was lost is not known\n");

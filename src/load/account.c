@@ -12,6 +12,8 @@ void account_release(struct account *account)
 	hash_map_release(&account->by_id);
 	hash_map_release(&account->by_cpu);
 	hash_map_release(&account->period_ids);
+	hash_map_release(&account->cut_ids);
+	vec_release(&account->cuts);
 	vec_release(&account->periods);
 	vec_release(&account->due);
 	vec_release(&account->last);
@@ -95,6 +97,21 @@ static void own_reading(struct loader *loader, const struct account_reading *rea
 	account->own.data[source].event = event;
 }
 
+static void restart(struct loader *loader, const struct account_reading *reading)
+{
+	struct account *account = &loader->account;
+	size_t source;
+	uint32_t event = reader_event_of_id(loader->reader, reading->id, &source) ? loader_event(loader, source, false) : PROFILE_NONE;
+	if (event == PROFILE_NONE)
+		return;
+	bool is_new;
+	uint32_t index = *hash_map_put(&account->cut_ids, reading->id, (uint32_t)account->cuts.count, &is_new);
+	if (is_new)
+		vec_push(&account->cuts, (struct account_cut){ .id = reading->id });
+	account->cuts.data[index].ns = reading->enabled;
+	vec_push(&loader->profile->restarts, (struct profile_restart){ .time_ns = reading->value, .cpu = reading->cpu, .event = event });
+}
+
 // A READ with a process of its own is one of inherit_stat, at a task's exit: its counts are in its parent's too.
 static void account_read(struct loader *loader, const struct record *record)
 {
@@ -114,6 +131,8 @@ static void account_read(struct loader *loader, const struct record *record)
 			loader->account.others = reading.value;
 		else if ((int32_t)read->tid == READ_OWN)
 			own_reading(loader, &reading);
+		else if ((int32_t)read->tid == READ_RESTART)
+			restart(loader, &reading);
 	}
 }
 
@@ -248,7 +267,11 @@ static void sum_readings(struct loader *loader)
 		event->lost += last->lost;
 		const uint32_t *own = hash_map_get(&account->period_ids, last->id);
 		uint64_t period = own != NULL ? account->periods.data[*own] : event->period;
-		double due = period > 0 ? (double)(event->is_clock ? last->running : last->value) / (double)period : 0;
+		const uint32_t *cut = hash_map_get(&account->cut_ids, last->id);
+		uint64_t cut_ns = cut != NULL && event->is_clock ? account->cuts.data[*cut].ns : 0;
+		uint64_t ran = event->is_clock ? last->running - (cut_ns < last->running ? cut_ns : 0) : last->value;
+		event->cut_ns += cut_ns < last->running ? cut_ns : 0;
+		double due = period > 0 ? (double)ran / (double)period : 0;
 		account->due.data[last->event].all += due;
 		account->due.data[last->event].over += floor(due);
 	}

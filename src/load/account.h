@@ -15,17 +15,22 @@ struct loader;
 // READ records of ours have pid -1. tid -1: counters of the event that has the id, on one CPU, cumulative since it was opened. tid -2, of
 // the side-band event: value = samples dropped by the recorder, enabled = samples with a shortened stack, running = the recorder's
 // CPU ns, lost = side-band records lost. tid -3: value = samples of others than the target, over all events. tid -4: what the recorder did with
-// the event that has the id: value = samples of others, enabled = samples dropped, running = 1: the event counts whole CPUs, not the target.
-enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3, READ_OWN = -4 };
+// the event that has the id: value = samples of others, enabled = samples dropped, running = 1: the event counts whole CPUs, not the target. tid -5: the clock of
+// the event that has the id was started anew on that CPU: value = when, enabled = ns of its running time so far that such starts cut off, for which no
+// sample was due.
+enum { READ_PID = -1, READ_EVENT = -1, READ_RECORDER = -2, READ_OTHERS = -3, READ_OWN = -4, READ_RESTART = -5 };
 
 struct account_reading { uint64_t id, time_ns, value, enabled, running, lost; uint32_t cpu, event; };
 struct account_throttle { uint64_t from_ns, id; uint32_t cpu, event; };
+struct account_cut { uint64_t id, ns; };
 
 struct account_due { double all, over; }; // samples due; of them, periods that were over
 
 struct account {
 	struct hash_map by_id;              // event id -> index into `last`
 	VEC(struct account_reading) last;   // newest reading of each id
+	VEC(struct account_cut) cuts;       // of each id that was restarted, the newest
+	struct hash_map cut_ids;            // id -> index into `cuts`
 	struct hash_map period_ids;         // event id -> index into `periods`, where its samples say another than the event's attr
 	VEC(uint64_t) periods;
 	VEC(struct account_due) due;        // by profile event, at the end

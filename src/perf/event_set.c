@@ -458,6 +458,23 @@ static bool read_one(const struct event_fd *f, uint64_t format, struct event_rea
 	return false;
 }
 
+// PERF_EVENT_IOC_PERIOD, with the period that it has: the kernel starts the timer with a whole one (kernel/events/core.c, __perf_event_period).
+bool event_set_restart(struct event_set *set, size_t fd, uint64_t least, uint64_t *running, uint64_t *cut)
+{
+	struct event_fd *f = &set->fds.data[fd];
+	const struct perf_event_attr *attr = &set->events.data[f->event].attr;
+	uint64_t period = attr->sample_period;
+	struct event_reading reading = { 0 };
+	if (f->wakes != set->wakes_each || !read_one(f, attr->read_format, &reading) || reading.running < f->restarted + least)
+		return false;
+	if (ioctl(f->fd, PERF_EVENT_IOC_PERIOD, &period) != 0)
+		return false;
+	*running = reading.running;
+	*cut = (reading.running - f->restarted) % period;
+	f->restarted = reading.running;
+	return true;
+}
+
 struct event_reading event_set_read(const struct event_set *set, uint32_t event, uint32_t cpu_index)
 {
 	struct event_reading sum = { 0 };

@@ -55,6 +55,7 @@ struct event_fd {
 	uint32_t cpu_index; // of target->cpus, and of its ring; SCOPE_THREAD: of its ring
 	int32_t tid;        // -1: any
 	bool wakes;         // of event_set_add_waking
+	uint64_t restarted; // its running time when event_set_restart was called last
 };
 enum { EVENT_SIDEBAND = 0xfffffffe };
 
@@ -102,6 +103,10 @@ void event_set_disable(struct event_set *set);
 bool event_set_add_waking(struct event_set *set, const struct event_target *target, struct err *err);
 // After that: which of the two is on. Takes some microseconds for each fd; nothing is sampled twice, and both together run for as long as one would.
 void event_set_wake_each(struct event_set *set, bool each);
+// Starts the clock of an fd that samples by a fixed period anew: its next sample is due a whole period of running time from now. `running`: its running
+// time so far, ns; `cut`: how much of it was the part of a period that had begun, for which no sample comes any more. false: it ran for less than `least` since
+// the last time, or is not the one of two (event_set_add_waking) that is on.
+bool event_set_restart(struct event_set *set, size_t fd, uint64_t least, uint64_t *running, uint64_t *cut);
 void event_set_close(struct event_set *set);
 
 // An fd to poll for the ring whose fd hung up: of an event that writes there and lives on. -1: none does, all its tasks have ended.

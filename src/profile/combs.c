@@ -109,6 +109,8 @@ bool profile_pool_combs(struct profile *p)
 		p->losses.data[i].event = id_after(p->losses.data[i].event, combs);
 	for (size_t i = 0; i < p->throttles.count; i++)
 		p->throttles.data[i].event = id_after(p->throttles.data[i].event, combs);
+	for (size_t i = 0; i < p->restarts.count; i++)
+		p->restarts.data[i].event = id_after(p->restarts.data[i].event, combs);
 	for (size_t i = combs[1]; i + 1 < p->events.count; i++)
 		p->events.data[i] = p->events.data[i + 1];
 	p->events.count--;

@@ -138,6 +138,8 @@ static void renumber(struct profile *p, const uint32_t *to)
 			p->losses.data[i].event = to[p->losses.data[i].event];
 	for (size_t i = 0; i < p->throttles.count; i++)
 		p->throttles.data[i].event = to[p->throttles.data[i].event];
+	for (size_t i = 0; i < p->restarts.count; i++)
+		p->restarts.data[i].event = to[p->restarts.data[i].event];
 	for (size_t i = 0; i < p->events.count; i++)
 		if (p->events.data[i].samples_of < p->events.count)
 			p->events.data[i].samples_of = to[p->events.data[i].samples_of];

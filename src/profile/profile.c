@@ -21,6 +21,7 @@ void profile_release(struct profile *profile)
 	vec_release(&profile->readings);
 	vec_release(&profile->losses);
 	vec_release(&profile->throttles);
+	vec_release(&profile->restarts);
 	vec_release(&profile->meta.argv);
 	vec_release(&profile->meta.target_ids);
 	vec_release(&profile->meta.decisions);

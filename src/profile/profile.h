@@ -81,6 +81,7 @@ struct profile_node { uint32_t parent /* PROFILE_NONE: root */, frame, depth; /*
 // One stretch of accounting per event and ring: cumulative counters as the recorder read them.
 struct profile_reading { uint64_t time_ns, value, enabled, running, lost; uint32_t cpu, event; };
 struct profile_loss { uint64_t from_ns, to_ns, count; uint32_t cpu, event; bool is_sideband; }; // from LOST records or readings
+struct profile_restart { uint64_t time_ns; uint32_t cpu, event; }; // the event's clock was started anew there, at a moment of the recorder's choice
 struct profile_throttle { uint64_t from_ns, to_ns; uint32_t cpu, event; };
 
 struct profile_event {
@@ -99,6 +100,7 @@ struct profile_event {
 	bool is_accounted;          // READ records of ours: lost, expected and silent can be told
 	bool lost_counts_reads;     // attr.inherit_stat: `lost` has the kernel's READ records of tasks that ended among it, if they found no room
 	uint64_t time_running_ns, time_enabled_ns, value, lost;
+	uint64_t cut_ns;            // of time_running_ns, what restarts of the clock cut off: no sample stands for it
 	uint64_t enabled_most_ns;   // the longest of its times enabled on one CPU: an event of a task is enabled on all of them while the task runs on one
 	uint64_t dropped, shortened, sideband_lost, idle, others, recorder_cpu_ns;
 	uint64_t idle_unsampled;    // ticks of idle CPUs that never came as samples (our recordings of whole CPUs): idle, not silent
@@ -136,6 +138,7 @@ struct profile {
 	VEC(struct profile_reading) readings;
 	VEC(struct profile_loss) losses;
 	VEC(struct profile_throttle) throttles;
+	VEC(struct profile_restart) restarts; // in the order of time, on each CPU
 	struct profile_meta meta;
 	struct hash_map function_index, frame_index, node_index, dso_index; // internal
 };

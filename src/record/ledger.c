@@ -15,13 +15,17 @@ void ledger_init(struct ledger *ledger, size_t event_count, size_t cpu_count)
 	for (size_t i = 0; i <= event_count; i++) { // the last one is the side-band event
 		struct ledger_event *event = vec_add(&ledger->events);
 		event->cpus = mem_zero(cpu_count, sizeof(*event->cpus));
+		event->cut = mem_zero(cpu_count, sizeof(*event->cut));
 	}
 }
 
 void ledger_release(struct ledger *ledger)
 {
-	for (size_t i = 0; i < ledger->events.count; i++)
+	for (size_t i = 0; i < ledger->events.count; i++) {
 		free(ledger->events.data[i].cpus);
+		free(ledger->events.data[i].cut);
+	}
+	vec_release(&ledger->restarts);
 	vec_release(&ledger->events);
 	vec_release(&ledger->gaps.items);
 	vec_release(&ledger->lost.items);
@@ -230,6 +234,26 @@ static void read_sideband(struct ledger *ledger, const struct ledger_context *co
 	              &(struct event_reading){ .value = others, .enabled = ledger->aside, .running = ledger->late });
 }
 
+void ledger_restart(struct ledger *ledger, const struct ledger_restart *restart)
+{
+	uint64_t *cut = &ledger->events.data[restart->event].cut[restart->cpu_index];
+	*cut += restart->cut;
+	vec_push(&ledger->restarts, *restart);
+	ledger->restarts.data[ledger->restarts.count - 1].cut = *cut;
+}
+
+static void write_restarts(struct ledger *ledger, const struct ledger_context *context)
+{
+	for (size_t i = 0; i < ledger->restarts.count; i++) {
+		const struct ledger_restart *r = &ledger->restarts.data[i];
+		uint64_t id;
+		if (first_id(context->set, r->event, r->cpu_index, &id))
+			write_reading(context, &context->attrs[r->event], -5, id, context->cpus[r->cpu_index],
+			              &(struct event_reading){ .value = r->time_ns, .enabled = r->cut, .running = r->running });
+	}
+	vec_clear(&ledger->restarts);
+}
+
 bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 {
 	size_t count = ledger->events.count - 1;
@@ -243,6 +267,7 @@ bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 		count_idle(ledger, context, e);
 		write_own(ledger, context, e);
 	}
+	write_restarts(ledger, context);
 	ledger->recorder_cpu_ns = ledger_cpu_ns(ledger);
 	uint64_t id, before = ledger->sideband_lost;
 	if (context->set->has_sideband && first_id(context->set, EVENT_SIDEBAND, 0, &id))
@@ -264,7 +289,8 @@ double ledger_due(const struct ledger *ledger, const struct event_set *set, uint
 	const struct event_reading *reading = &ledger->events.data[event].cpus[cpu_index];
 	if (!is_measurable(set, event))
 		return -1;
-	return (double)(set->events.data[event].is_clock ? reading->running : reading->value) / (double)set->events.data[event].attr.sample_period;
+	uint64_t cut = ledger->events.data[event].cut[cpu_index], ran = reading->running > cut ? reading->running - cut : 0;
+	return (double)(set->events.data[event].is_clock ? ran : reading->value) / (double)set->events.data[event].attr.sample_period;
 }
 
 // round(time_running / period) over all CPUs, as the loader reckons it; and how much of it are periods that were not over.
@@ -299,6 +325,7 @@ void ledger_close_stretch(struct ledger *ledger, const struct event_set *set)
 			books->closed.running += books->cpus[c].running;
 			books->closed.lost += books->cpus[c].lost;
 			books->cpus[c] = (struct event_reading){ 0 };
+			books->cut[c] = 0;
 		}
 		books->lost_records = 0;
 	}

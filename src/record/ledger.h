@@ -9,7 +9,9 @@
 //   - per event a READ with pid -1, tid -4 and the id of the event's first fd, cumulative over the stretches: value = its samples of others, enabled = its samples
 //     dropped by us, running = 1 where the event counts whole CPUs of which only the target's samples are kept, so that its time_running is not the target's,
 //     lost = ticks of idle CPUs that never came as samples (some virtual CPUs are not run for the timer of their idle task): as many as /proc/stat says that the
-//     CPUs were idle for, less the idle samples, and no more than would else be silent. /proc/stat counts to 10 ms a CPU.
+//     CPUs were idle for, less the idle samples, and no more than would else be silent. /proc/stat counts to 10 ms a CPU;
+//   - of each restart of an event's clock on a CPU a READ with pid -1, tid -5 and the id of its first fd there: value = when, by CLOCK_MONOTONIC, enabled = ns in
+//     periods cut short there so far, this stretch, running = the fd's running time then, lost = 0.
 // taken + idle + others + lost + dropped + silent = expected holds for what the file says: every sample the kernel delivered is either in the file, or counted as
 // `others` (outside the target; or of the held command before its exec, which is the recorder's own code), or dropped.
 #ifndef PERFSAMPLE_RECORD_LEDGER_H
@@ -32,6 +34,7 @@ struct ledger_event {
 	uint64_t others_idle;            // of others: pid 0
 	uint64_t lost_records;           // sum of LOST records, where the kernel has no PERF_FORMAT_LOST
 	struct event_reading *cpus;      // the last reading on each CPU index, this stretch
+	uint64_t *cut;                   // of its running time, ns in periods that a restart of its clock cut short (record/restart.h)
 	struct event_reading closed;     // sum over the stretches that ended
 	double expected;                 // due in those, at their own periods
 	double begun;                    // of it, periods that were not over when their stretch ended
@@ -56,11 +59,14 @@ struct ledger_taken {
 	uint8_t end, splice; // enum unwind_end, enum splice, of one that was unwound
 };
 
+struct ledger_restart { uint32_t event, cpu_index; uint64_t time_ns, running, cut; }; // of an event's clock on a CPU; cut: since the restart before
+
 struct ledger {
 	VEC(struct ledger_event) events;
 	struct losses gaps, lost;        // of the first event: between two readings; and LOST records of its rings (judge/loss.h)
 	VEC(uint64_t) ring_ns;           // by ring: the time of its last record
 	VEC(struct ledger *) past;       // as it was when counters were read that may not be in the file yet, ascending
+	VEC(struct ledger_restart) restarts; // that the file has not been told yet
 	size_t cpu_count;
 	uint64_t start_ns, end_ns;       // the events' clock
 	uint64_t read_ns;                // when the counters were read last; 0: not yet
@@ -106,6 +112,8 @@ struct ledger_context { // what readings are written with
 	struct output *output;
 	uint64_t now_ns;
 };
+// A clock was started anew: what it cuts off is not due.
+void ledger_restart(struct ledger *ledger, const struct ledger_restart *restart);
 // Reads every counter and puts the records into the output. true: side-band records were lost since the last time.
 bool ledger_read(struct ledger *ledger, const struct ledger_context *context);
 // A stretch ends (events are about to be reopened): the last readings become part of `closed`. `period`: of each event, 0 unknown.

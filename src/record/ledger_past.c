@@ -12,10 +12,12 @@ static struct ledger *copy_of(const struct ledger *ledger)
 	memset(&copy->lost, 0, sizeof(copy->lost));
 	memset(&copy->ring_ns, 0, sizeof(copy->ring_ns));
 	memset(&copy->past, 0, sizeof(copy->past));
+	memset(&copy->restarts, 0, sizeof(copy->restarts)); // those are in the file
 	memset(&copy->events, 0, sizeof(copy->events));
 	for (size_t i = 0; i < ledger->events.count; i++) {
 		struct ledger_event event = ledger->events.data[i];
 		event.cpus = mem_copy(event.cpus, ledger->cpu_count * sizeof(*event.cpus));
+		event.cut = mem_copy(event.cut, ledger->cpu_count * sizeof(*event.cut));
 		vec_push(&copy->events, event);
 	}
 	return copy;

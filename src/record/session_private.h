@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "record/restart.h"
 #include "record/session.h"
 #include "record/stuck.h"
 #include "record/switches.h"
@@ -64,6 +65,7 @@ struct session {
 	bool tails_rest;             // they are there, but nothing is read: few stacks need it now
 	unsigned tails_rests;        // how often they came to rest
 	bool no_tails;               // and will not be: refused, or too dear
+	struct restarts restarts;    // of the sampling clock
 	struct stuck stuck;
 	bool are_rings_wide;         // the events that write there are of whole CPUs
 	stuck_spans stood_still;     // rings that did, until their events were opened again or the recording ended

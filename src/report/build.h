@@ -30,6 +30,8 @@ void account_event(struct build *b);
 void place_losses(struct build *b);
 // Whether two combs agree.
 void test_aliasing(struct build *b);
+// Whether a loop keeps step with the sampling period.
+void test_lockstep(struct build *b);
 // Rows with measures, sorted, ranked (sections 2, 4, 7), with intervals where they are asked for.
 void build_rows(struct build *b);
 void find_ranges(struct build *b);

@@ -150,6 +150,7 @@ static void build_event(struct report *r, uint32_t id)
 	account_event(&b);
 	place_losses(&b);
 	test_aliasing(&b);
+	test_lockstep(&b);
 	build_rows(&b);
 	judge_event(&b);
 	choose_rows(&b);

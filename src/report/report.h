@@ -94,7 +94,7 @@ enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
 enum caveat_code {
 	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
 	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
-	CAVEAT_TIED_LOSS, CAVEAT_UNKNOWN_LOSS, CAVEAT_MASKED,
+	CAVEAT_TIED_LOSS, CAVEAT_UNKNOWN_LOSS, CAVEAT_MASKED, CAVEAT_ALIASING,
 };
 const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
 const char *verdict_name(enum verdict verdict); // "sound", "care", "no_ranking"
@@ -103,6 +103,10 @@ struct report_caveat { enum caveat_code code; const char *text; double value; bo
 
 // Two combs held against each other; is_tested false: there is but one.
 struct report_aliasing { bool is_tested, is_suspected; double chi2, df, p, detectable, samples[2]; };
+
+// A loop in step with the sampling period, by restarts of the sampling clock (lockstep.c): how much of what is seen changes there, and at moments where nothing
+// was done: 0 nothing, 1 everything. is_tested false: too few restarts, as in recordings of other tools.
+struct report_lockstep { bool is_tested, is_suspected; double p, at_restarts, elsewhere; size_t restarts; };
 
 struct report_event {
 	const char *name;
@@ -142,6 +146,7 @@ struct report_event {
 	double interval_confidence;   // of each row's intervals: 1 - alpha / M with `simultaneous`
 	size_t blocks_off;            // of the 20, those in which a multiplexed event never ran
 	struct report_aliasing aliasing;
+	struct report_lockstep lockstep;
 	const char *tied_to;          // function(s) that loss is tied to, or NULL
 	double tied_q;
 };

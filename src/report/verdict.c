@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/build.h"
+#include "report/resonance.h"
 
 static const double NO_RANKING_LOSS = 0.10, SILENT_CARE = 0.01, CUT_CARE = 0.05, CUT_SAID = 0.01, UNRESOLVED_CARE = 0.05;
 static const double MULTIPLEXED_CARE = 0.9, MULTIPLEXED_REFUSED = 0.25, LOSS_SAID = 0.001, MASKED_SAID = 0.05;
@@ -12,7 +13,7 @@ enum { FIRST_ROWS = 5, MIN_SAMPLES = 100 };
 const char *caveat_name(enum caveat_code code)
 {
 	static const char *const names[] = { "lost", "silent", "truncated", "unresolved", "multiplexed", "few_samples", "throttled", "cut_off",
-		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss", "unknown_loss", "masked" };
+		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss", "unknown_loss", "masked", "aliasing" };
 	return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "other";
 }
 
@@ -243,21 +244,11 @@ static void judge_rows(struct build *b)
 	if (a->is_suspected)
 		ADD(b, CAVEAT_RESONANCE, a->p, VERDICT_CARE, "aliasing suspected: two combs of %.0f and %.0f samples differ (chi2 p = %.1g)", a->samples[0],
 		    a->samples[1], a->p);
+	const struct report_lockstep *l = &b->event->lockstep;
+	if (l->is_suspected)
+		ADD(b, CAVEAT_ALIASING, l->p, VERDICT_CARE, "aliasing suspected: where the sampling clock was started anew other functions are seen (%.0f%% other, elsewhere %.0f%%; "
+		    "%zu times), so a loop keeps step with the period: record --two-combs", 100 * l->at_restarts, 100 * fmax(l->elsewhere, 0), l->restarts);
 	judge_ties(b, (flags & ROW_TIED_LOSS) != 0 ? VERDICT_CARE : VERDICT_SOUND);
-}
-
-// Whether loops of usual lengths would be met at nearly the same phase for long: the period is near a simple multiple p/q of the loop's.
-// The bound is half the least distance that any of the periods chosen for the purpose keeps (section 3), for q up to 8.
-static bool resonates(double period_ms)
-{
-	static const double loops_ms[] = { 1, 2, 4, 5, 10, 20, 50, 100 };
-	for (size_t i = 0; i < sizeof(loops_ms) / sizeof(loops_ms[0]); i++)
-		for (int q = 1; q <= 8; q++) {
-			double x = period_ms / loops_ms[i], p = round(x * q);
-			if (p >= 1 && fabs(x * q - p) * q < 0.03)
-				return true;
-		}
-	return false;
 }
 
 static void judge_recording(struct build *b)
@@ -270,9 +261,9 @@ static void judge_recording(struct build *b)
 	if (e->source->uncounted > 0)
 		ADD(b, CAVEAT_CUT_OFF, (double)e->source->uncounted, VERDICT_SOUND, "%llu sample%s came after the last counters: how many are missing beside them is not known",
 		    (unsigned long long)e->source->uncounted, e->source->uncounted == 1 ? "" : "s");
-	if (e->source->is_clock && e->source->period > 0 && e->source->comb_periods[0] == 0 && resonates((double)e->source->period / 1e6))
-		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND,
-		    "period is a simple multiple of 1 ms: locked loops are mis-measured");
+	double loop_ms;
+	if (e->source->is_clock && e->source->period > 0 && e->source->comb_periods[0] == 0 && resonance_is_bad((double)e->source->period / 1e6, &loop_ms))
+		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND, "period near a simple multiple of %.3g ms: locked loops are mis-measured", loop_ms);
 	for (size_t i = 0; i < meta->caveats.count; i++) {
 		const char *text = profile_text(b->profile, meta->caveats.data[i]);
 		if (meta->caveats.data[i] == meta->unknown_loss) // of every event: none of them can be called sound
