@@ -41,6 +41,11 @@ struct unwind_arch {
 	// The bytes that end at a return address: are they a call? `size` (at most UNWIND_CALL_BYTES) of them are there. For a direct call
 	// `*distance` is where it goes, counted from `end`, else 0. NULL: nothing is guessed on this machine.
 	bool (*is_call)(const uint8_t *end, size_t size, int64_t *distance);
+	// Where the next call that begins at `from` or behind it ends, by its bytes; above `size`: there is none. NULL with is_call.
+	size_t (*next_call)(const uint8_t *code, size_t size, size_t from);
+	// Where nothing is mapped by the records: is it where the kernel has return probes return to? That is the highest page of user space if nothing else was
+	// there (xol_add_vma in kernel/events/uprobes.c), and no record tells of it.
+	bool (*is_probe_return)(uint64_t addr);
 	// The bytes at an address: a stub that jumps on through a table, as in a PLT?
 	bool (*is_stub)(const uint8_t *code, size_t size);
 	// The UNWIND_JUMP_BYTES bytes at a function: does it set up no frame, and seem to jump on to another function? Bytes are not decoded.

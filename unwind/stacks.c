@@ -119,7 +119,7 @@ static void lane_end(struct lane *lane)
 {
 	struct unwind_stack *out = lane->walk.out;
 
-	out->end = lane->end;
+	out->end = lane->walk.is_probed && unwind_end_is_root(lane->end) ? UNWIND_UPROBE_TRAMPOLINE : lane->end;
 	out->last_cfa = out->switches == 0 ? lane->at.sp : 0;
 	lane->walk.unwinder->counters.frames += lane->frames + out->count - (lane->window.is_full ? lane->window.leaf : 0);
 	if (lane->window.is_full)

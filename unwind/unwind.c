@@ -36,6 +36,7 @@ const char *frame_via_name(unsigned via)
 	static const char *const names[VIA_COUNT] = {
 		[VIA_NONE] = "none", [VIA_CFI] = "cfi", [VIA_EXPR] = "expr", [VIA_FP] = "fp", [VIA_LEAF_RULE] = "leaf_rule", [VIA_KERNEL] = "kernel",
 		[VIA_SIGNAL] = "signal", [VIA_BRANCHES] = "branches", [VIA_LANDING] = "landing", [VIA_CODE] = "code", [VIA_SWITCHED] = "switched",
+		[VIA_CALL_SITE] = "call_site",
 	};
 
 	return via < VIA_COUNT ? names[via] : "unknown";
@@ -47,6 +48,13 @@ const struct unwind_arch *unwind_arch_for(uint16_t machine)
 		if (unwind_archs[i]->machine == machine)
 			return unwind_archs[i];
 	return NULL;
+}
+
+bool unwind_is_probe_return(uint16_t machine, uint64_t addr)
+{
+	const struct unwind_arch *arch = unwind_arch_for(machine);
+
+	return arch != NULL && arch->is_probe_return != NULL && arch->is_probe_return(addr);
 }
 
 bool unwind_regs_for(uint16_t machine, struct unwind_regs *out)

@@ -57,15 +57,21 @@ enum frame_via {
 	VIA_LANDING = 8,   // by what a function that throws is about to install: the frame that handles the exception
 	VIA_CODE = 9,      // without CFI: by the instructions from there to where the function is left
 	VIA_SWITCHED = 10, // on another stack of the thread's, where the runtime that changed stacks says that it left it
+	VIA_CALL_SITE = 11, // inferred: a return probe has replaced the address, and no other call can have led to the frame below; or, of a frame above one that is missing
+	                    // there, all calls that can have led to the frame below come from there
 	VIA_COUNT
 };
-const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing", "code", "switched"; "unknown"
+const char *frame_via_name(unsigned via); // "none", "cfi", "expr", "fp", "leaf_rule", "kernel", "signal", "branches", "landing", "code", "switched", "call_site"; "unknown"
 // Without CFI. FP and LEAF_RULE are most often right, but nothing says so. CODE is as good as the code that can be read: what instructions do is exact, but that
 // a call returns, that a way is ever taken and that the bytes are those that ran is assumed; so it counts as guessed, too.
 static inline bool frame_via_is_guessed(unsigned via)
 {
-	return via == VIA_FP || via == VIA_LEAF_RULE || via == VIA_CODE;
+	return via == VIA_FP || via == VIA_LEAF_RULE || via == VIA_CODE || via == VIA_CALL_SITE;
 }
+
+// Whether user space of a machine (EM_*) has return probes return there if no mapping says otherwise: the trampoline is where the kernel puts it unless something
+// else is there, and no record tells of it.
+bool unwind_is_probe_return(uint16_t machine, uint64_t addr);
 
 struct frame {
 	uint64_t addr; // run time, as the kernel writes callchains: a return address is not reduced

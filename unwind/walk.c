@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_BACKWARD = 64 };
+enum { MAX_BACKWARD = 64, PAGE_LEAST = 4096 };
 // Of 31 bits, those that are left are more than some stacks can need.
 static const uint32_t LAST_SERIAL = 1u << 30;
 
@@ -27,6 +27,7 @@ void walk_prepare(struct unwinder *unwinder)
 	memset(unwinder->active, 0, sizeof(unwinder->active));
 	near_forget(&unwinder->near);
 	code_cache_forget(unwinder->code);
+	memset(unwinder->probed, 0, sizeof(unwinder->probed));
 	unwinder->born_ns++;
 	unwinder->next_serial = 0;
 }
@@ -355,6 +356,9 @@ bool walk_step(struct walk *walk, struct cursor *at, enum unwind_end *end)
 {
 	uint64_t lookup = at->pc - (at->kind == FRAME_RETURN);
 
+	// The trampoline of return probes begins a page: the byte before it is none of its own.
+	if (__builtin_expect(at->pc % PAGE_LEAST == 0, 0) && at->kind == FRAME_RETURN && walk_is_probe_return(walk, at->pc))
+		return walk_over_probe(walk, at, end);
 	if (__builtin_expect(!map_holds(&walk->active->map, lookup), 0)) {
 		const struct known_map *known = known_map(walk, lookup);
 		if (known->map.image == NULL)
@@ -436,7 +440,7 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	walk->active = &unwinder->active[lane];
 	walk->out = out;
 	walk->rewalks = 0;
-	walk->has_gap = false;
+	walk->has_gap = walk->is_probed = false;
 	walk->registers_frame = SIZE_MAX;
 	walk->registers.known = walk->registers.believed = 0;
 	walk->view = (struct stack_view){

@@ -37,6 +37,16 @@ struct register_places {
 	                                // addresses as they stand
 };
 
+// Where a function is called directly, of those that return probes were met in; addresses of the image's file.
+enum { PROBED_FUNCTIONS = 16, PROBED_SITES = 48 };
+struct probed {
+	uint64_t entry;
+	uint32_t serial; // of the image; 0: none
+	uint8_t count;
+	bool is_full;    // there are more
+	uint64_t sites[PROBED_SITES];
+};
+
 struct unwinder {
 	void *tables;                   // `cache` and what `near` has
 	bool in_heap;                   // they are malloc's
@@ -49,6 +59,7 @@ struct unwinder {
 	uint32_t next_serial;
 	struct near near;               // the short cut of stacks.c
 	struct code_cache *code;        // of code.c
+	struct probed probed[PROBED_FUNCTIONS]; // of probe.c
 	struct unwind_counters counters;
 };
 
@@ -75,6 +86,8 @@ struct walk {
 	struct unwind_stack *out;
 	unsigned rewalks;
 	bool is_fast; // register_places
+	bool is_deferred; // of probe.c: an image was asked for that is not there yet
+	bool is_probed; // a frame could not be told, as a return probe has replaced its address
 	bool has_gap; // frames were left out: the way from the leaf is no longer known
 	// All registers of frame `registers_frame` (an index into out->frames); steps by rules do not keep them up.
 	size_t registers_frame;
@@ -186,6 +199,10 @@ bool walk_calls(struct walk *walk, uint64_t ra, uint64_t target);
 // fp.c: whether the frame below the last is one that nobody called, so that what was taken for its return address, which is no code, is none: its FDE has no
 // instructions, by which it never moved sp, and yet it made a call. makecontext's __start_context is such a one (glibc).
 bool walk_was_not_called(struct walk *walk);
+// probe.c: whether that is where the kernel has return probes return to.
+bool walk_is_probe_return(struct walk *walk, uint64_t addr);
+// probe.c: the cursor stands there, at the last frame. Moves it to the caller's caller, the caller being put in the last frame's place if it can be told.
+bool walk_over_probe(struct walk *walk, struct cursor *at, enum unwind_end *end);
 // fp.c: the frame pointer's pair alone.
 bool walk_frame_pointer(struct walk *walk, struct cursor *at);
 

@@ -35,6 +35,22 @@ static inline bool x86_is_call(const uint8_t *end, size_t size, int64_t *distanc
 	return false;
 }
 
+static inline size_t x86_next_call(const uint8_t *code, size_t size, size_t from)
+{
+	int64_t distance;
+
+	for (size_t at = from; at + 2 <= size; at++) {
+		if (code[at] == 0xe8 && at + 5 <= size && at + 5 > from)
+			return at + 5;
+		if (code[at] != 0xff || (code[at + 1] >> 3 & 7) != 2)
+			continue;
+		for (size_t length = 2; length <= 7 && at + length <= size; length++)
+			if (x86_is_call(code + at + length, length, &distance) && at + length > from)
+				return at + length;
+	}
+	return size + 1;
+}
+
 // An optional endbr, then jmp through memory (ff 25 or, in i386's position-independent PLTs, ff a3), with or without a bnd prefix.
 static inline bool x86_is_stub(const uint8_t *code, size_t size)
 {

@@ -93,6 +93,6 @@ const struct command command_script = {
 	               "with --header it stands in comment lines too. "
 	               "The field via, which perf has not, says behind each frame how it was found from the one below it: by unwind information "
 	               "(cfi, expr), what the kernel saved for a signal (signal), the kernel (kernel), the processor's branch records (branches), a function that throws (landing: the frame that handles), a runtime that changed stacks (switched); or "
-	               "guessed, by the frame pointer's pair (fp), the return address where the call put it (leaf_rule) or the instructions from there to where the function is left (code). The leaf was not found "
+	               "guessed, by the frame pointer's pair (fp), the return address where the call put it (leaf_rule) or the instructions from there to where the function is left (code), or, where a return probe has replaced the address, the only call that can have led there (call_site). The leaf was not found "
 	               "from any other (none).",
 };

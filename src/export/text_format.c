@@ -419,7 +419,8 @@ void text_cut(struct text *t, struct buf *out)
 	cut_for(out, (double)e->ends[UNWIND_ABSENT_PAGE], all, "CUT (stack page not in memory)", &said);
 	// What has a copy was walked by us, who have a limit of our own.
 	cut_for(out, (double)e->ends[UNWIND_DEPTH_LIMIT], all, copy > 0 ? "CUT (more frames than a record holds)" : "CUT (over kernel.perf_event_max_stack)", &said);
-	const uint64_t other = e->ends[UNWIND_OTHER_STACK];
+	const uint64_t other = e->ends[UNWIND_OTHER_STACK], probed = e->ends[UNWIND_UPROBE_TRAMPOLINE], named = other + probed;
 	cut_for(out, (double)other, all, "CUT (on another stack of the thread)", &said);
-	cut_for(out, (double)(e->stacks_failed > other ? e->stacks_failed - other : 0), all, "FAILED", &said);
+	cut_for(out, (double)(e->stacks_failed > named ? e->stacks_failed - named : 0), all, "FAILED", &said);
+	cut_for(out, (double)probed, all, "FAILED (return address replaced by a probe)", &said);
 }

@@ -126,6 +126,18 @@ static uint32_t own_dso(struct loader *loader, uint32_t *dso, const char *path, 
 	return *dso;
 }
 
+// The trampoline that a return probe has put over a return address: by its mapping's name, or, as no record tells of that, by the place where the kernel puts it.
+static bool is_probe_return(const struct loader *loader, const struct chain_frame *from, const struct maps *maps)
+{
+	enum { PAGE_LEAST = 4096 };
+	if (from->is_kernel || from->kind != FRAME_RETURN || from->addr % PAGE_LEAST != 0)
+		return false;
+	const struct mapping *mapping = maps != NULL ? maps_find(maps, from->addr) : NULL;
+	if (mapping != NULL)
+		return strcmp(dso_get(spaces_dsos(loader->spaces), mapping->dso)->path, "[uprobes]") == 0;
+	return unwind_is_probe_return(loader_machine(loader, PERF_SAMPLE_REGS_ABI_64), from->addr);
+}
+
 static uint32_t make_frame(struct loader *loader, const struct maps *maps, const struct chain_frame *from)
 {
 	if (from->kind == CHAIN_GAP) {
@@ -137,6 +149,10 @@ static uint32_t make_frame(struct loader *loader, const struct maps *maps, const
 	uint64_t lookup = from->kind == FRAME_RETURN && from->addr > 0 ? from->addr - 1 : from->addr;
 	const struct mapping *mapping = maps != NULL ? maps_find(maps, lookup) : NULL;
 	frame.image_addr = lookup;
+	if (is_probe_return(loader, from, maps)) {
+		frame.dso = own_dso(loader, &loader->probe_dso, PROFILE_PROBE_NAME, PROFILE_PROBE_NAME, DSO_SPECIAL);
+		return profile_add_frame(loader->profile, &frame);
+	}
 	if (mapping != NULL) {
 		const struct dso *dso = dso_get(spaces_dsos(loader->spaces), mapping->dso);
 		frame.dso = loader_dso(loader, mapping->dso);

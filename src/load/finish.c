@@ -91,10 +91,22 @@ static bool is_root_name(const char *name)
 
 struct ends {
 	const struct profile *profile;
-	uint8_t *known; // by node: 0 not asked, 1 a root, 2 not
+	uint8_t *known; // by node: 0 not asked, 1 a root, 2 not, 3 a return probe has replaced an address below
 	size_t unknown, all, count;
-	struct decided { uint32_t root, no_cfi, not_user; } *decided; // by context: those that it becomes; its own id where nothing is open
+	struct decided { uint32_t root, no_cfi, not_user, probed; } *decided; // by context: those that it becomes; its own id where nothing is open
 };
+
+// A chain that goes on behind a trampoline, as frame pointers lead there, lacks whoever called the probed function.
+static bool is_probed(const struct profile *profile, uint32_t node)
+{
+	for (; node != PROFILE_NONE; node = profile->nodes.data[node].parent) {
+		const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[node].frame];
+		const char *path = frame->dso != PROFILE_NONE ? profile_text(profile, profile->dsos.data[frame->dso].path) : "";
+		if (path[0] == '[' && (strcmp(path, PROFILE_PROBE_NAME) == 0 || strcmp(path, "[uprobes]") == 0) && frame->kind == FRAME_RETURN)
+			return true;
+	}
+	return false;
+}
 
 static uint32_t end_by_name(void *context, const struct sample_point *point)
 {
@@ -112,11 +124,11 @@ static uint32_t end_by_name(void *context, const struct sample_point *point)
 			root = profile->nodes.data[root].parent;
 		const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[root].frame];
 		const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
-		*known = is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
+		*known = is_probed(profile, point->stack) ? 3 : is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
 	}
 	ends->unknown += *known == 2;
 	ends->all++;
-	return *known == 1 ? decided->root : decided->no_cfi;
+	return *known == 1 ? decided->root : *known == 3 ? decided->probed : decided->no_cfi;
 }
 
 static uint32_t with_end(struct samples *samples, size_t context, enum unwind_end end)
@@ -135,9 +147,10 @@ void load_ends_by_name(struct loader *loader)
 	struct ends by = { .profile = loader->profile, .known = mem_zero(loader->profile->nodes.count + 1, 1), .count = count,
 	                   .decided = mem_alloc((count + 1) * sizeof(*by.decided)) };
 	for (size_t i = 0; i < count; i++) {
-		by.decided[i] = (struct decided){ (uint32_t)i, (uint32_t)i, (uint32_t)i };
+		by.decided[i] = (struct decided){ (uint32_t)i, (uint32_t)i, (uint32_t)i, (uint32_t)i };
 		if (samples->contexts.data[i].end == END_BY_NAME)
-			by.decided[i] = (struct decided){ with_end(samples, i, UNWIND_ROOT_GUESSED), with_end(samples, i, UNWIND_NO_CFI), with_end(samples, i, UNWIND_NOT_USER) };
+			by.decided[i] = (struct decided){ with_end(samples, i, UNWIND_ROOT_GUESSED), with_end(samples, i, UNWIND_NO_CFI), with_end(samples, i, UNWIND_NOT_USER),
+			                                  with_end(samples, i, UNWIND_UPROBE_TRAMPOLINE) };
 	}
 	samples_recontext(samples, end_by_name, &by);
 	for (size_t i = 0; i < count; i++) // no sample has them any more

@@ -548,7 +548,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	loader->spaces = spaces_new();
 	if (reader_features(reader)->names == NULL)
 		spaces_fill_holes(loader->spaces);
-	loader->kernel_dso = loader->gap_dso = PROFILE_NONE;
+	loader->kernel_dso = loader->gap_dso = loader->probe_dso = PROFILE_NONE;
 	loader->chain.frames = mem_alloc(CHAIN_MOST * sizeof(*loader->chain.frames));
 	loader->frame_cache = mem_zero(FRAME_CACHE_SLOTS, sizeof(*loader->frame_cache));
 	loader->light_forgotten = 1;

@@ -76,6 +76,7 @@ struct loader {
 	struct recent_stack recent[RECENT_STACKS]; // by tid
 	uint64_t first_ns, last_ns; // of records that have a time; the first of those that begin a recording
 	uint64_t first_before_ns;   // of the others
+	uint32_t probe_dso;         // of PROFILE_PROBE_NAME; likewise
 	uint32_t gap_dso;           // of PROFILE_GAP_NAME; PROFILE_NONE: not yet
 	uint32_t kernel_dso;        // made for kernel addresses in no mapping; PROFILE_NONE: not yet
 	bool has_chains, has_samples, has_foreign_chains;

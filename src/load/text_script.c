@@ -1,12 +1,14 @@
 // perf script's text, of any version and choice of fields: a line that begins a sample (comm, ids, CPU, time, period, event), then a line a
 // frame, the leaf first. Comms hold blanks and digits, so the line is read from its rightmost sure sign: a time, else the first lone number.
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "load/text.h"
 #include "perfdata/event_table.h"
+#include "unwind/unwind.h"
 
 enum { CONTEXT_BITS = 63 }; // addresses with the highest bit are the kernel's
 #define LOST_MOST (1ull << 53)
@@ -296,7 +298,7 @@ static bool parse_frame(const char *text, const char *end, struct frame_line *f)
 // By the file's name: "[kernel.kallsyms]", "[ext4]", "vmlinux-5.4", "nf_nat.ko.xz".
 static bool is_kernel_dso(const char *dso, size_t length)
 {
-	static const char *const not_kernel[] = { "[unknown]", "[vdso", "[vsyscall]", "[heap]", "[stack", "[anon" };
+	static const char *const not_kernel[] = { "[unknown]", "[vdso", "[vsyscall]", "[heap]", "[stack", "[anon", "[uprobes", "[return address" };
 	if (length == 0)
 		return false;
 	if (dso[0] == '[') {
@@ -311,9 +313,25 @@ static bool is_kernel_dso(const char *dso, size_t length)
 	return has_prefix(name, left, "vmlinux") || (module != NULL && (module + 3 == name + left || module[3] == '.'));
 }
 
-static void add_frame(struct script *s, const struct frame_line *f)
+// Where a return probe's trampoline stands for a caller: by the mapping's name, or by the place where the kernel puts it.
+static bool is_probe_return(const struct script *s, const struct frame_line *f)
+{
+	return s->frames.count > 0 && ((f->dso != NULL && (has_prefix(f->dso, f->dso_length, "[uprobes]") ||
+	       has_prefix(f->dso, f->dso_length, PROFILE_PROBE_NAME))) || unwind_is_probe_return(EM_X86_64, f->addr) || unwind_is_probe_return(EM_AARCH64, f->addr));
+}
+
+static void add_frame(struct script *s, const struct frame_line *line_read)
 {
 	struct text_reader *t = s->t;
+	struct frame_line probe = *line_read;
+	const struct frame_line *f = line_read;
+	if (is_probe_return(s, f)) {
+		probe.name = probe.dso = PROFILE_PROBE_NAME;
+		probe.name_length = probe.dso_length = strlen(PROFILE_PROBE_NAME);
+		probe.is_inlined = false;
+		s->sample.end = UNWIND_UPROBE_TRAMPOLINE;
+		f = &probe;
+	}
 	uint32_t dso = f->dso != NULL ? text_dso(t, f->dso, f->dso_length) : PROFILE_NONE;
 	struct profile_line line = { .function = text_function(t, f->name, f->name_length, dso), .is_inlined = f->is_inlined };
 	if (s->inlined.count > 0 && s->inlined_addr != f->addr) // what they are inlined into is not in the text

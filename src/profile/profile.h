@@ -17,6 +17,7 @@ enum { PROFILE_NONE = 0xffffffff };
 
 // The one function, in a DSO_SPECIAL of the same name, of the frame that stands where frames were left out of a deep stack.
 #define PROFILE_GAP_NAME "[frames left out]"
+#define PROFILE_PROBE_NAME "[return address replaced by a probe]" // a caller, or more than one, that nothing tells of
 
 struct profile_dso {
 	uint32_t path, short_name; // intern ids

@@ -353,7 +353,7 @@ bool images_want(struct images *images, const struct dso_table *dsos, const stru
 static enum unwind_end imageless(const struct dso *dso)
 {
 	// JIT code, that in files which are no ELF images (a Lisp's core, a DLL), and what stands in [vsyscall]: no CFI, frame pointers are tried.
-	return dso->kind == DSO_SPECIAL && strcmp(dso->path, "[uprobes]") == 0 ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI;
+	return dso->kind == DSO_SPECIAL && strncmp(dso->path, "[uprobes", 8) == 0 ? UNWIND_UPROBE_TRAMPOLINE : UNWIND_NO_CFI;
 }
 
 struct unwind_map images_map(struct images *images, const struct dso_table *dsos, const struct mapping *mapping, int32_t pid, bool give_up)

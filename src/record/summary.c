@@ -219,6 +219,9 @@ static void say_care(const struct summary *summary, struct buf *out, struct buf 
 		if (other >= 0.01) // a runtime's that changes stacks
 			buf_printf(text, ": %s go on on another stack of the thread (Go), which was not read%s", percent(other, a),
 			           summary->others_by_c < 0.5 ? "; frame pointers lead there: --call-graph fp" : "; C code was called there");
+		const double probed = share_that_ends(summary, UNWIND_UPROBE_TRAMPOLINE);
+		if (probed > 0.001)
+			buf_printf(text, ", %s as return probes have replaced return addresses", percent(probed, a));
 		paragraph(out, text);
 	}
 	if (silent_share(event) >= 0.01 && !below_one_period(event)) {

@@ -70,6 +70,29 @@ static bool is_exit(const uint8_t *code, size_t size)
 	return false;
 }
 
+// TASK_SIZE less a page, of any number of address bits and size of pages (Documentation/arch/arm64/memory.rst).
+static bool is_probe_return(uint64_t addr)
+{
+	static const uint8_t bits[] = { 36, 39, 42, 47, 48, 52 };
+
+	for (size_t i = 0; i < sizeof(bits); i++) {
+		uint64_t below = (UINT64_C(1) << bits[i]) - addr;
+		if (below == 0x1000 || below == 0x4000 || below == 0x10000)
+			return true;
+	}
+	return false;
+}
+
+static size_t next_call(const uint8_t *code, size_t size, size_t from)
+{
+	int64_t distance;
+
+	for (size_t end = from / 4 * 4 + 4; end <= size; end += 4)
+		if (is_call(code + end, 4, &distance))
+			return end;
+	return size + 1;
+}
+
 const struct unwind_arch unwind_arch_aarch64 = {
 	.name = "aarch64",
 	.machine = EM_AARCH64,
@@ -85,7 +108,7 @@ const struct unwind_arch unwind_arch_aarch64 = {
 	.signs_addresses = true,
 	.addr_end = (uint64_t)1 << 52,
 	.fp_gives_sp = false,
-	.is_call = is_call,
+	.is_call = is_call, .next_call = next_call, .is_probe_return = is_probe_return,
 	.is_stub = is_stub,
 	.is_sigreturn = is_sigreturn,
 	.has_end = has_end,

@@ -13,6 +13,12 @@ static bool is_sigreturn(const uint8_t *code, size_t size)
 	return size >= sizeof(bytes) && memcmp(code, bytes, sizeof(bytes)) == 0;
 }
 
+// TASK_SIZE less a page: of a 64-bit kernel (IA32_PAGE_OFFSET), or of one of 32 bits.
+static bool is_probe_return(uint64_t addr)
+{
+	return addr == 0xffffd000 || addr == 0xbffff000;
+}
+
 const struct unwind_arch unwind_arch_i386 = {
 	.name = "i386",
 	.machine = EM_386,
@@ -26,7 +32,7 @@ const struct unwind_arch unwind_arch_i386 = {
 	.ra_mask = UINT32_MAX,
 	.addr_end = (uint64_t)1 << 32,
 	.fp_gives_sp = true,
-	.is_call = x86_is_call,
+	.is_call = x86_is_call, .next_call = x86_next_call, .is_probe_return = is_probe_return,
 	.is_stub = x86_is_stub,
 	.jumps_on = x86_jumps_on,
 	.is_sigreturn = is_sigreturn,

@@ -92,6 +92,12 @@ static bool begins_thread(const uint8_t *code, size_t size)
 	return false;
 }
 
+// TASK_SIZE_MAX less a page (arch/x86/include/asm/page_64.h), with four and five levels of page tables.
+static bool is_probe_return(uint64_t addr)
+{
+	return addr == (UINT64_C(1) << 47) - 0x2000 || addr == (UINT64_C(1) << 56) - 0x2000;
+}
+
 const struct unwind_arch unwind_arch_x86_64 = {
 	.name = "x86_64",
 	.machine = EM_X86_64,
@@ -107,7 +113,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.addr_end = (uint64_t)1 << 56, // with five-level page tables
 	.fp_gives_sp = true,
 	.red_zone_bytes = 128,
-	.is_call = x86_is_call,
+	.is_call = x86_is_call, .next_call = x86_next_call, .is_probe_return = is_probe_return,
 	.is_stub = x86_is_stub,
 	.jumps_on = x86_jumps_on,
 	.is_sigreturn = is_sigreturn,
