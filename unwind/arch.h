@@ -62,6 +62,8 @@ struct unwind_arch {
 	// The rule that the instructions from a pc on tell (code_rule.h), and perf's registers by their number in them. NULL: none is told.
 	code_follow_fn *follow;
 	uint8_t insn_to_perf[16];
+	// What a function has done from its beginning on, which is guessed. NULL with `follow`.
+	code_enter_fn *enter;
 	// The bytes at a return address: do they leave the thread or the program before they return?
 	bool (*is_exit)(const uint8_t *code, size_t size);
 	// The bytes at an address, `size` of them, UNWIND_THREAD_BEFORE of them before it: behind a system call, and soon the frame pointer is made 0, as the ABIs want it in the

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "unwind/walk.h"
 
-enum { CODE_BITS = 10, CODE_SETS = 1 << CODE_BITS, CODE_WAYS = 2 };
+enum { CODE_BITS = 10, CODE_SETS = 1 << CODE_BITS, CODE_WAYS = 2, ENTERED_BITS = 8, ENTERED_MOST = 6 };
 
 struct code_entry {
 	uint64_t owner; // the image's serial number, or the id of the code; 0: empty
@@ -12,7 +12,16 @@ struct code_entry {
 	struct code_rule rule;
 };
 
+// From where a function may begin to pc, an address of the image's file.
+struct entered {
+	uint64_t pc;
+	uint32_t serial; // of the image; 0: empty
+	uint8_t count;
+	struct code_entered what[ENTERED_MOST];
+};
+
 struct code_cache {
+	struct entered entered[1 << ENTERED_BITS];
 	struct code_entry sets[CODE_SETS][CODE_WAYS]; // from the one that came last
 	struct code_follower *follower;
 };
@@ -36,6 +45,7 @@ void code_cache_free(struct code_cache *cache)
 void code_cache_forget(struct code_cache *cache)
 {
 	memset(cache->sets, 0, sizeof(cache->sets));
+	memset(cache->entered, 0, sizeof(cache->entered));
 }
 
 // ---------------------------------------------------------------- where code comes from
@@ -165,12 +175,10 @@ static bool value_of(const struct walk *walk, const struct cursor *at, const str
 	return place->kind == PLACE_VALUE || stack_word(&walk->view, *out, out);
 }
 
-bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller)
+static bool by_rule(struct walk *walk, const struct code_rule *rule, const struct cursor *at, struct cursor *caller)
 {
-	const struct code_rule *rule = walk->arch->follow != NULL ? rule_of(walk, map, at) : NULL;
-
 	*caller = *at;
-	if (rule == NULL || !rule->is_known || !value_of(walk, at, &rule->ra, &caller->pc) || !value_of(walk, at, &rule->fp, &caller->fp))
+	if ( !value_of(walk, at, &rule->ra, &caller->pc) || !value_of(walk, at, &rule->fp, &caller->fp))
 		return false;
 	if (rule->ra.kind == PLACE_AT) {
 		caller->sp_is_exact = address_of(walk, at, &rule->ra, &caller->sp);
@@ -183,4 +191,48 @@ bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct 
 	caller->is_above_bare = rule->ra.kind != PLACE_AT || walk->arch->insn_to_perf[rule->ra.reg] != walk->arch->perf_fp;
 	caller->is_sp_left = rule->leaves_sp;
 	return caller->sp >= at->sp && (caller->sp > at->sp || at->kind != FRAME_RETURN);
+}
+
+bool walk_by_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller)
+{
+	const struct code_rule *rule = walk->arch->follow != NULL ? rule_of(walk, map, at) : NULL;
+
+	*caller = *at;
+	return rule != NULL && rule->is_known && by_rule(walk, rule, at, caller);
+}
+
+bool walk_by_unsure_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller)
+{
+	const struct code_rule *rule = walk->arch->follow != NULL && map->image != NULL ? rule_of(walk, map, at) : NULL;
+
+	return rule != NULL && rule->is_unsure && by_rule(walk, rule, at, caller);
+}
+
+// ---------------------------------------------------------------- from the beginning
+static const struct entered *entered_of(struct walk *walk, const struct unwind_map *map, uint64_t pc)
+{
+	struct entered *entered = &walk->unwinder->code->entered[(((uint64_t)map->image->serial << 40) + pc) * 0xbf58476d1ce4e5b9u >> (64 - ENTERED_BITS)];
+	struct code_source source = { 0 };
+
+	if (entered->serial == map->image->serial && entered->pc == pc)
+		return entered;
+	entered->serial = map->image->serial;
+	entered->pc = pc;
+	entered->count = image_source(map, pc - 1, &source) ? (uint8_t)walk->arch->enter(&source, pc, entered->what, ENTERED_MOST) : 0;
+	return entered;
+}
+
+bool walk_by_beginning(struct walk *walk, const struct unwind_map *map, const struct cursor *at, size_t way, struct cursor *caller, bool *is_told)
+{
+	if (walk->arch->enter == NULL || map->image == NULL || map->image->arch != walk->arch || !at->sp_is_exact)
+		return false;
+	const struct entered *entered = entered_of(walk, map, at->pc - map->bias);
+	if (way >= entered->count)
+		return false;
+	const struct code_entered *what = &entered->what[way];
+	*caller = (struct cursor){ .sp = at->sp + (uint64_t)what->depth, .fp = at->fp, .kind = FRAME_RETURN, .via = VIA_CODE, .sp_is_exact = true, .is_above_bare = true };
+	*is_told = stack_word(&walk->view, caller->sp, &caller->pc) && (!what->is_saved || stack_word(&walk->view, at->sp + (uint64_t)what->saved, &caller->fp));
+	caller->sp += walk->arch->word_bytes;
+	caller->lr = caller->pc;
+	return true;
 }

@@ -23,6 +23,7 @@ struct code_place {
 
 struct code_rule {
 	bool is_known; // false: nothing is said
+	bool is_unsure; // not known, but so it is if what was called pops nothing, as in C: `ra`, `fp` and `sp` are set
 	bool is_plain; // as if nothing had been done since the call: the return address at sp, nothing to be popped but it, and fp the caller's
 	bool leaves_sp; // behind the return sp is right above where the return address is now
 	struct code_place ra, fp;
@@ -47,6 +48,17 @@ enum code_when {
 	CODE_BEHIND,  // a call has returned there, and sp is above its return address
 	CODE_BEHIND_ANY, // and sp is that or further above
 };
+
+// What a function has done to the stack from its beginning to a pc, which is met by one way at least; calls pop nothing.
+struct code_entered {
+	int64_t depth;  // the return address is so many bytes above sp
+	bool is_same;   // the frame pointer is the caller's
+	bool is_saved;  // or that is at sp + `saved`
+	int64_t saved;
+};
+// Where the function begins is not known: of all beginnings that may be, from the nearest one on, what differs; at most `most`. How many were found. It takes up to 150 us.
+typedef size_t code_enter_fn(const struct code_source *source, uint64_t pc, struct code_entered *out, size_t most);
+code_enter_fn x86_enter;
 
 struct code_follower; // room for its work, so that none is allocated later
 struct code_follower *code_follower_new(void);

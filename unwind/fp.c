@@ -63,6 +63,15 @@ static enum trust trust_generated(const struct walk *walk, uint64_t ra)
 	return walk->arch->is_call(code.end, bytes_left(&code), &distance) ? POSSIBLE : UNCALLED;
 }
 
+// Text that is not in the file, as whoever keeps binaries for their unwind information alone leaves it.
+static bool is_blank(const struct bytes *code)
+{
+	for (const uint8_t *at = code->at; at < code->end; at++)
+		if (*at != 0)
+			return false;
+	return true;
+}
+
 // `*distance`: of HERE, how far below pc the function begins that was called.
 static enum trust trust_how_far(struct walk *walk, uint64_t ra, uint64_t pc, uint64_t *distance_here)
 {
@@ -82,6 +91,8 @@ static enum trust trust_how_far(struct walk *walk, uint64_t ra, uint64_t pc, uin
 	// Nothing calls runtime.goexit: a new goroutine finds its address on its stack, and returns there.
 	if (map->image->stops.count > 0 && rule_table_stop(map->image, ra - 1 - map->bias).kind == RULE_ROOT)
 		return POSSIBLE;
+	if (is_blank(&code))
+		return UNKNOWN;
 	if (!walk->arch->is_call(code.end, bytes_left(&code), &distance)) // a handler's return address is the kernel's work
 		return is_code(walk, ra, &map) && walk_is_trampoline(walk, map, ra) ? POSSIBLE : NO_CALL;
 	uint64_t target = ra + (uint64_t)distance;
@@ -439,6 +450,40 @@ static bool take_by_code(struct walk *walk, const struct unwind_map *map, struct
 	return true;
 }
 
+// Likewise, if what was called pops nothing, as C's functions do: then what the rule says is a return address stands behind a call that may have led here.
+static bool take_by_unsure_code(struct walk *walk, const struct unwind_map *map, struct cursor *at)
+{
+	struct cursor caller;
+
+	if (!walk_by_unsure_code(walk, map, at, &caller))
+		return false;
+	struct candidate found = { .ra = caller.pc, .sp = caller.sp, .fp = caller.fp, .via = VIA_CODE };
+	if (trust_in(walk, found.ra, at->pc) < POSSIBLE || is_left_by_entry(walk, &found))
+		return false;
+	take(walk, at, &found);
+	at->sp_is_exact = caller.sp_is_exact;
+	at->is_above_bare = caller.is_above_bare;
+	return true;
+}
+
+// Of a function that never returns, or whose ways to its end are too long: by what it has done since it began. Where that was is guessed, and told by the word that is its return
+// address then: that stands behind a call which may have led here.
+static bool take_by_beginning(struct walk *walk, const struct unwind_map *map, struct cursor *at)
+{
+	struct cursor caller;
+	bool is_told;
+
+	for (size_t way = 0; walk_by_beginning(walk, map, at, way, &caller, &is_told); way++) {
+		struct candidate found = { .ra = caller.pc, .sp = caller.sp, .fp = caller.fp, .via = VIA_CODE };
+		if (!is_told || trust_in(walk, found.ra, at->pc) < POSSIBLE || is_left_by_entry(walk, &found))
+			continue;
+		take(walk, at, &found);
+		at->is_above_bare = true;
+		return true;
+	}
+	return false;
+}
+
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end)
 {
 	bool is_return = at->kind == FRAME_RETURN; // of a function that goes on: instructions tell at less cost than signs of a root
@@ -457,8 +502,12 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 		frame.trust = NO_CALL;
 	if (leaf.trust == HERE && frame.trust == HERE)
 		tell_apart(walk, at, &leaf, &frame);
+	enum unwind_framed framed = leaf.trust != NO_CALL || frame.trust != NO_CALL ? is_framed(walk, map, at) : FRAMED_UNSAID;
+	// Code whose callee was found by its frame pointer keeps them: V8's, whose functions pop what they like.
+	bool is_by_pairs = at->via == VIA_FP && frame.trust >= POSSIBLE;
+	if (!is_by_pairs && (take_by_unsure_code(walk, map, at) || (framed != FRAMED && take_by_beginning(walk, map, at))))
+		return true;
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;
-	enum unwind_framed framed = leaf.trust != NO_CALL ? is_framed(walk, map, at) : FRAMED_UNSAID;
 	if (framed == FRAMED && frame.trust != NO_CALL)
 		chosen = &frame;
 	if (framed == FRAMED_NOT && leaf.is_at_sp && leaf.trust != NO_CALL)

@@ -186,6 +186,11 @@ bool walk_register(struct walk *walk, const struct cursor *at, unsigned reg, uin
 bool walk_enter(struct walk *walk, uint64_t sp);
 // switch.c: the function at hand has changed stacks. false: the caller is not found, see `*end`.
 bool walk_switch(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
+// The same if what was called pops nothing: of code in images, whose return address is then to be behind a call.
+bool walk_by_unsure_code(struct walk *walk, const struct unwind_map *map, const struct cursor *at, struct cursor *caller);
+// What the instructions from a function's beginning to pc say of its caller, by the `way`th of the beginnings that may be. `*is_told`: false where its words are not there.
+// false: there are no more.
+bool walk_by_beginning(struct walk *walk, const struct unwind_map *map, const struct cursor *at, size_t way, struct cursor *caller, bool *is_told);
 // fp.c: where there is no CFI.
 bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cursor *at, enum unwind_end *end);
 // fp.c: code called an address where none is, so that the return address is where the call put it. It must stand behind a call that may have done that.

@@ -631,6 +631,11 @@ static void begin(struct code_follower *f, uint64_t pc, enum code_when when, boo
 
 static bool pops_nothing(struct code_follower *f, uint64_t target, unsigned depth);
 
+static struct code_rule unsure(const struct code_follower *f, const struct code_rule *rule)
+{
+	return (struct code_rule){ .is_unsure = !f->source->is_generated, .ra = rule->ra, .fp = rule->fp, .sp = rule->sp };
+}
+
 static struct code_rule follow(struct code_follower *f, uint64_t pc, enum code_when when, unsigned depth)
 {
 	begin(f, pc, when, depth > 0);
@@ -646,11 +651,11 @@ static struct code_rule follow(struct code_follower *f, uint64_t pc, enum code_w
 	if (f->source->is_generated && rule.leaves_sp)
 		return rule;
 	if (debt_count > DEBTS)
-		return (struct code_rule){ 0 };
+		return unsure(f, &rule);
 	memcpy(debts, f->debts, sizeof(debts));
 	for (size_t i = 0; i < debt_count; i++)
 		if (!pops_nothing(f, debts[i], depth))
-			return (struct code_rule){ 0 };
+			return unsure(f, &rule);
 	return rule;
 }
 

@@ -120,7 +120,7 @@ const struct unwind_arch unwind_arch_x86_64 = {
 	.has_end = x86_has_end,
 	.is_exit = x86_is_exit,
 	.in_frame = in_frame,
-	.follow = x86_follow, .insn_to_perf = { 0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23 },
+	.follow = x86_follow, .enter = x86_enter, .insn_to_perf = { 0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23 },
 	.begins_thread = begins_thread, .perf_result = 0, // rax
 	// sp at the trampoline points at struct ucontext: flags, link, stack (40 bytes), then struct sigcontext
 	.sigframe = { .pc = 168, .sp = 160, .fp = 120 },
