@@ -17,4 +17,9 @@ void inflate_feed(struct inflate *inflate, const void *bytes, size_t size);
 uint8_t *inflate_peek(struct inflate *inflate, size_t need, size_t *available, struct err *err);
 void inflate_skip(struct inflate *inflate, size_t size);
 
+// All of a recording: what was fed, and what came of it.
+struct inflate_work { uint64_t fed, bytes, records; };
+// One more record of that size. false: so little cannot hold so much by honest means, and to read on may take for ever.
+bool inflate_count(struct inflate_work *work, size_t size, struct err *err);
+
 #endif

@@ -238,6 +238,8 @@ static enum take take_inflated(struct reader *reader, struct perf_event_header *
 	}
 	if (available < sizeof(*header) || available < size)
 		return TAKE_END; // the rest comes in the next COMPRESSED record
+	if (!reader->salvage && !inflate_count(&reader->inflated, size, err))
+		return TAKE_ERROR;
 	reader->skip_inflate = size;
 	*body = at;
 	return TAKE_RECORD;
@@ -419,6 +421,7 @@ static bool take_compressed(struct reader *reader, struct bytes body, bool secon
 	}
 	if (reader->inflate == NULL)
 		reader->inflate = inflate_new();
+	reader->inflated.fed += bytes_left(&body);
 	inflate_feed(reader->inflate, body.at, bytes_left(&body));
 	return true;
 }

@@ -18,6 +18,7 @@ struct reader {
 	struct reader_caveats caveats;
 	struct input input;
 	struct inflate *inflate;  // once a COMPRESSED record was met
+	struct inflate_work inflated;
 	bool swap, is_pipe, is_folder;
 	bool may_have_tail;       // file layout, never finished: records may stand behind the size that the header tells
 	bool in_tail;

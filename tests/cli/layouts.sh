@@ -63,4 +63,34 @@ esac
 ps report -i events.data
 is "$status" 4 "text of more events than a recording may have: status 4"
 like "$err" 'events.data: line 49153: expected an event of those before, as there are 16,384' "naming the line"
+# Compressed records that hold far more than an honest recorder's can, each by itself within its limit: an error at once. What stacks that stand still come to is read.
+python3 - "$fixtures" <<'P' || exit 1
+import struct, sys
+sys.path.insert(0, sys.argv[1])
+import recordings as r
+def write(path, w, pieces, level=19):
+    z, out = r.Zstd(level), w.start()
+    for piece in pieces:
+        part = z(piece)
+        assert len(part) < 65000
+        out += w.pack("IHH", r.COMPRESSED, 0, 8 + len(part)) + part
+    open(path, "wb").write(w.file(out))
+w = r.Writer()
+MIB = 1 << 20
+comm = w.record(r.COMM, w.pack("II", r.PID, r.PID) + w.text("app") + w.trailer(1000000))
+for name, unit in ("round", w.round()), ("comm", comm), ("sample", w.sample(4000000, [0x401000, 0x402005] * 400)):
+    write("bomb.%s.data" % name, w, [unit * ((MIB - 200) // len(unit))] * 512)
+raw = r.Writer(sample_type=r.Writer().sample_type | r.RAW)
+stack = struct.pack("<I", 64004) + bytes(64004)
+write("still.data", raw, (b"".join(raw.sample(2000000 + i * r.PERIOD_NS, [0x401000, 0x402005], 0, stack) for i in range(at, at + 8)) for at in range(0, 1200, 8)), 1)
+P
+for kind in round comm sample; do
+	status=0
+	(ulimit -t 4 && exec "$perfsample" report -q -i bomb.$kind.data) >"$work/out" 2>"$work/err" || status=$?
+	is "$status" 4 "$kind: so much in $(stat -c %s bomb.$kind.data) bytes is refused"
+	like "$(cat "$work/err")" 'bomb.*data: record at 0x[0-9a-f]+: .*in all hold more than [0-9]+ (bytes|records): expected' "and it is said where"
+done
+"$perfsample" report -q --salvage -i bomb.sample.data >"$work/out" 2>"$work/err"
+ok $? "--salvage reads all of it"
+is "$(folded -i still.data | awk '{ n += $NF } END { print n }')" 1200 "77 MB in $(stat -c %s still.data) bytes, honestly, are read"
 done_testing
