@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/blake2b.h"
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -24,14 +25,57 @@ static const char *const kept[] = { ".debug_info", ".debug_abbrev", ".debug_line
                                     ".debug_rnglists", ".debug_addr", ".debug_str_offsets", ".debug_aranges" };
 enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
 
+enum { STAMP_VERSION = 2 };
+
 struct stamp {
 	char boot_id[BOOT_ID_BYTES];
 	uint32_t version;
-	uint64_t source_size;    // of the file it was made from
+	uint8_t key[BLAKE2B_BYTES];
 	uint64_t size, checksum; // of what stands between the ELF header and the stamp
 };
 
+// ---------------------------------------------------------------- whose sections
+// What an entry depends on, and all of it.
+static void begin_key(struct blake2b *hash, const struct image *image)
+{
+	const uint8_t words[] = { STAMP_VERSION, image->data[EI_CLASS], image->data[EI_DATA], (uint8_t)image->machine, (uint8_t)(image->machine >> 8), image->build_id.size };
+	blake2b_init(hash);
+	blake2b_add(hash, words, sizeof(words));
+	blake2b_add(hash, image->build_id.bytes, image->build_id.size);
+}
+
+static void add_to_key(struct blake2b *hash, const struct image_section *section, const void *bytes, uint64_t size)
+{
+	const uint64_t words[] = { section->flags, strlen(section->name), size };
+	blake2b_add(hash, words, sizeof(words));
+	blake2b_add(hash, section->name, strlen(section->name));
+	blake2b_add(hash, bytes, size);
+}
+
+enum { ENTRY_NAME_BYTES = 2 * BLAKE2B_BYTES + 1 };
+
+static void entry_name(const uint8_t key[BLAKE2B_BYTES], char name[ENTRY_NAME_BYTES])
+{
+	for (size_t i = 0; i < BLAKE2B_BYTES; i++)
+		snprintf(name + 2 * i, 3, "%02x", key[i]);
+}
+
 // ---------------------------------------------------------------- where
+
+static void remove_all(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (dir == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (struct dirent *d; (d = readdir(dir)) != NULL;)
+		(void)unlinkat(fd, d->d_name, 0);
+	closedir(dir);
+	(void)rmdir(path);
+}
 
 // Makes the directory and its parents below the cache home; an fd of it when it is ours alone, else -1.
 static int open_directory(void)
@@ -42,15 +86,19 @@ static int open_directory(void)
 		return -1;
 	int fd = -1;
 	struct stat st;
-	char *middle = mem_printf("%s/perfsample", base), *path = mem_printf("%s/sections-1", middle);
+	char *middle = mem_printf("%s/perfsample", base), *path = mem_printf("%s/sections-2", middle), *before = mem_printf("%s/sections-1", middle);
 	(void)mkdir(base, 0700);
 	(void)mkdir(middle, 0700);
-	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+	bool is_new = mkdir(path, 0700) == 0;
+	if (is_new)
+		remove_all(before); // whose entries went by the build ID, which anybody can give a file
+	if (is_new || errno == EEXIST)
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 022))) {
 		close(fd);
 		fd = -1;
 	}
+	free(before);
 	free(path);
 	free(middle);
 	free(base);
@@ -70,7 +118,7 @@ static void read_boot_id(char *boot_id)
 
 // ---------------------------------------------------------------- reading
 
-static bool is_sound(const struct image *entry, const struct image *source)
+static bool is_sound(const struct image *entry, const struct image *source, const uint8_t key[BLAKE2B_BYTES])
 {
 	const struct image_section *section = image_find_section(entry, STAMP_SECTION);
 	struct bytes b;
@@ -80,7 +128,7 @@ static bool is_sound(const struct image *entry, const struct image *source)
 	    bytes_left(&b) != sizeof(stamp))
 		return false;
 	memcpy(&stamp, b.at, sizeof(stamp));
-	if (stamp.version != 1 || stamp.source_size != source->size || stamp.size != section->offset - sizeof(Elf64_Ehdr))
+	if (stamp.version != STAMP_VERSION || memcmp(stamp.key, key, BLAKE2B_BYTES) != 0 || stamp.size != section->offset - sizeof(Elf64_Ehdr))
 		return false;
 	// Bytes are lost when a host goes down before they reached its disk; since it started, what was renamed into place is whole.
 	read_boot_id(boot_id);
@@ -88,7 +136,7 @@ static bool is_sound(const struct image *entry, const struct image *source)
 		hash_bytes_fixed(entry->data + sizeof(Elf64_Ehdr), stamp.size) == stamp.checksum;
 }
 
-static struct image *read_entry(int directory, const char *name, const struct image *source)
+static struct image *read_entry(int directory, const char *name, const struct image *source, const uint8_t key[BLAKE2B_BYTES])
 {
 	struct stat st;
 	struct image *image = NULL;
@@ -96,7 +144,7 @@ static struct image *read_entry(int directory, const char *name, const struct im
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 022) && image_open_fd(&image, fd, source->path, NULL) &&
-	    !is_sound(image, source)) {
+	    !is_sound(image, source, key)) {
 		image_release(image);
 		image = NULL;
 	}
@@ -160,9 +208,32 @@ static bool write_all(int fd, const char *data, size_t size)
 	return true;
 }
 
-// The whole file; false when a section cannot be decompressed.
-static bool compose(struct writing *w, const struct image *source)
+// A section is copied, and then hashed and decompressed: the file may be another's to change, and what comes out has to be of what the key is of.
+static bool add_kept(struct writing *w, const struct image *source, const struct image_section *section, const char *name, struct blake2b *hash)
 {
+	struct bytes raw, b;
+	struct buf storage = { 0 };
+	if (!image_section_raw(source, section, &raw))
+		return false;
+	uint8_t *copied = mem_copy(raw.at, bytes_left(&raw));
+	struct image alone = *source;
+	struct image_section of = *section;
+	alone.data = copied;
+	alone.size = bytes_left(&raw);
+	of.offset = 0;
+	add_to_key(hash, section, copied, alone.size);
+	bool good = image_section_contents(&alone, &of, &storage, &b, NULL);
+	if (good)
+		add_section(w, name, SHT_PROGBITS, b.at, bytes_left(&b));
+	buf_release(&storage);
+	free(copied);
+	return good;
+}
+
+// The whole file, and the key it was made under; false when a section cannot be decompressed.
+static bool compose(struct writing *w, const struct image *source, uint8_t key[BLAKE2B_BYTES])
+{
+	struct blake2b hash;
 	Elf64_Ehdr header = { .e_type = ET_DYN, .e_machine = source->machine, .e_version = EV_CURRENT,
 	                      .e_ehsize = sizeof(header), .e_shentsize = sizeof(Elf64_Shdr) };
 	memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -173,21 +244,16 @@ static bool compose(struct writing *w, const struct image *source)
 	buf_byte(&w->names, 0);
 	w->count = 1; // the null section
 	add_build_id(w, &source->build_id);
+	begin_key(&hash, source);
 	for (size_t i = 0; i < KEPT; i++) {
 		const struct image_section *section = find(source, kept[i]);
-		struct buf storage = { 0 };
-		struct bytes b;
-		if (section == NULL || section->type == SHT_NOBITS)
-			continue;
-		bool good = image_section_contents(source, section, &storage, &b, NULL);
-		if (good)
-			add_section(w, kept[i], SHT_PROGBITS, b.at, bytes_left(&b));
-		buf_release(&storage);
-		if (!good)
+		if (section != NULL && section->type != SHT_NOBITS && !add_kept(w, source, section, kept[i], &hash))
 			return false;
 	}
+	blake2b_end(&hash, key);
 	buf_align(&w->out, 8);
-	struct stamp stamp = { .version = 1, .source_size = source->size, .size = w->out.size - sizeof(header) };
+	struct stamp stamp = { .version = STAMP_VERSION, .size = w->out.size - sizeof(header) };
+	memcpy(stamp.key, key, BLAKE2B_BYTES);
 	read_boot_id(stamp.boot_id);
 	stamp.checksum = hash_bytes_fixed(w->out.data + sizeof(header), stamp.size);
 	add_section(w, STAMP_SECTION, SHT_PROGBITS, &stamp, sizeof(stamp));
@@ -234,11 +300,13 @@ static void make_room(int directory, size_t size)
 	}
 }
 
-static void write_entry(int directory, const char *name, const struct image *source)
+static void write_entry(int directory, const struct image *source)
 {
 	struct writing w = { 0 };
-	if (compose(&w, source)) {
-		char temporary[128];
+	uint8_t key[BLAKE2B_BYTES];
+	if (compose(&w, source, key)) {
+		char name[ENTRY_NAME_BYTES], temporary[ENTRY_NAME_BYTES + 16];
+		entry_name(key, name);
 		snprintf(temporary, sizeof(temporary), ".%s.%d", name, (int)getpid());
 		make_room(directory, w.out.size);
 		(void)unlinkat(directory, temporary, 0); // of a process of this number that was killed
@@ -267,6 +335,19 @@ static bool is_worth_it(const struct image *image)
 	return compressed > plain && compressed * 3 >= LEAST_BYTES && compressed * 3 <= MOST_BYTES;
 }
 
+static void key_of(const struct image *image, uint8_t key[BLAKE2B_BYTES])
+{
+	struct blake2b hash;
+	begin_key(&hash, image);
+	for (size_t i = 0; i < KEPT; i++) {
+		const struct image_section *section = find(image, kept[i]);
+		struct bytes raw;
+		if (section != NULL && section->type != SHT_NOBITS && image_section_raw(image, section, &raw))
+			add_to_key(&hash, section, raw.at, bytes_left(&raw));
+	}
+	blake2b_end(&hash, key);
+}
+
 struct image *section_cache_open(const struct image *image)
 {
 	if (image->build_id.size == 0 || !image->is_64 || image->swap || !is_worth_it(image))
@@ -274,12 +355,14 @@ struct image *section_cache_open(const struct image *image)
 	int directory = open_directory();
 	if (directory < 0)
 		return NULL;
-	char name[2 * sizeof(image->build_id.bytes) + 1];
-	build_id_hex(&image->build_id, name);
-	struct image *entry = read_entry(directory, name, image);
+	uint8_t key[BLAKE2B_BYTES];
+	char name[ENTRY_NAME_BYTES];
+	key_of(image, key);
+	entry_name(key, name);
+	struct image *entry = read_entry(directory, name, image, key);
 	if (entry == NULL) {
-		write_entry(directory, name, image);
-		entry = read_entry(directory, name, image);
+		write_entry(directory, image);
+		entry = read_entry(directory, name, image, key);
 	}
 	close(directory);
 	return entry;

@@ -1,7 +1,8 @@
 // Debug sections, decompressed once and kept on disk: inflating glibc's takes 20 ms, more than all the rest of naming a recording's addresses.
 //
-// An entry is an ELF file of its own, $XDG_CACHE_HOME/perfsample/sections-1/BUILDID (else below ~/.cache), holding the build ID and the
-// debug sections in the clear. It appears whole, by rename; whoever loses a race overwrites it with the same. Its checksum is verified unless
+// An entry is an ELF file of its own, $XDG_CACHE_HOME/perfsample/sections-2/KEY (else below ~/.cache), holding the build ID and the
+// debug sections in the clear. The key is a hash of the compressed sections themselves (BLAKE2b), since build ID and size are whatever a file's author wants: an entry
+// is of those very bytes or is not found. It appears whole, by rename; whoever loses a race overwrites it with the same. Its checksum is verified unless
 // it was written since this host's last start. At most 512 MiB are kept; older entries go first.
 #ifndef PERFSAMPLE_SYMBOLS_SECTION_CACHE_H
 #define PERFSAMPLE_SYMBOLS_SECTION_CACHE_H

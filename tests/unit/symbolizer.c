@@ -340,13 +340,13 @@ static void section_cache(void)
 	                                    "cut short: made again", "another's directory: not used" };
 	for (int round = 0; round < 6; round++) {
 		if (round == 2) // in the middle of .debug_info
-			shell("printf '\\377\\377\\377\\377' | dd of=$(ls cache/perfsample/sections-1/*) bs=1 seek=300000 conv=notrunc 2>/dev/null");
+			shell("printf '\\377\\377\\377\\377' | dd of=$(ls cache/perfsample/sections-2/*) bs=1 seek=300000 conv=notrunc 2>/dev/null");
 		if (round == 3) // as if written before the host started
-			shell("sed -i \"s/$(cat /proc/sys/kernel/random/boot_id)/00000000-0000-0000-0000-000000000000/\" cache/perfsample/sections-1/*");
+			shell("sed -i \"s/$(cat /proc/sys/kernel/random/boot_id)/00000000-0000-0000-0000-000000000000/\" cache/perfsample/sections-2/*");
 		if (round == 4)
-			shell("truncate -s 500000 cache/perfsample/sections-1/*");
+			shell("truncate -s 500000 cache/perfsample/sections-2/*");
 		if (round == 5)
-			shell("rm cache/perfsample/sections-1/*; chmod 777 cache/perfsample/sections-1");
+			shell("rm cache/perfsample/sections-2/*; chmod 777 cache/perfsample/sections-2");
 		bool good = look(&l, scratch_path("big.so"), &cached), entry = false;
 		size_t deepest = 0;
 		for (uint64_t i = 0; good && i < size; i++) {
@@ -355,10 +355,28 @@ static void section_cache(void)
 			good &= strcmp(r->frames[r->count - 1].name, "fn2321") == 0 && (round == 2 || r->count == 1 || strcmp(r->frames[0].name, "inner2321") == 0);
 		}
 		look_end(&l);
-		entry = shell("test -s cache/perfsample/sections-1/*");
+		entry = shell("test -s cache/perfsample/sections-2/*");
 		ok(good && (deepest == 2 || round == 2) && entry == (round < 5), "decompressed sections: %s", what[round]);
 	}
 	ok(shell("test $(ls -ld cache/perfsample | cut -c1-10) = drwx------"), "the directory is the user's alone");
+	// Build ID and size are whatever the author of a file wants.
+	bool twins = shell("rm -r cache; mkdir -p cache/perfsample/sections-1; echo x >cache/perfsample/sections-1/old; sed s/inner/other/ big.c >evil.c && "
+	                   "for n in big evil; do gcc -O1 -g -gz=zlib -shared -fPIC -o $n.so $n.c -Wl,--build-id=0x1122334455667788 || exit 1; done; "
+	                   "truncate -s $(stat -c %%s big.so evil.so | sort -n | tail -1) big.so evil.so");
+	const char *const files[] = { "evil.so", "big.so", "evil.so" }, *const inlined[] = { "other2321", "inner2321", "other2321" };
+	for (size_t i = 0; twins && i < 3; i++) {
+		nm(scratch_path("%s", files[i]), "fn2321", &at, &size);
+		bool good = look(&l, scratch_path("%s", files[i]), &cached);
+		unsigned named = 0, others = 0;
+		for (uint64_t k = 0; good && k < size; k++) {
+			const struct symbol_result *r = at_vaddr(&l, at + k);
+			named += r->count == 2 && strcmp(r->frames[0].name, inlined[i]) == 0;
+			others += r->count == 2 && strcmp(r->frames[0].name, inlined[i]) != 0;
+		}
+		look_end(&l);
+		ok(named > 0 && others == 0, "%s has its own functions, though another file has its build ID and size", files[i]);
+	}
+	ok(twins && shell("test $(ls cache/perfsample/sections-2 | wc -l) -eq 2 && test ! -e cache/perfsample/sections-1"), "an entry for each; what went by build IDs is gone");
 	cached.no_cache = true;
 	shell("rm -r cache");
 	look(&l, scratch_path("big.so"), &cached);
