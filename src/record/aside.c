@@ -67,6 +67,7 @@ enum aside_result aside_add(struct aside *aside, const struct record *record, ui
 	uint64_t valid = record->sample.stack.dyn_size;
 	if (keep > valid)
 		keep = valid;
+	reclaim(aside); // a pass does away with samples and brings new ones
 	uint64_t most = aside->used > aside->capacity / 4 * 3 ? 2048 : aside->used > aside->capacity / 2 ? 8192 : keep;
 	bool shorten = keep > most;
 	buf_clear(&aside->scratch);

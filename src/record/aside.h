@@ -35,7 +35,7 @@ struct aside {
 void aside_init(struct aside *aside, size_t capacity);
 void aside_release(struct aside *aside); // maps of what is left are released
 enum aside_result { ASIDE_TAKEN, ASIDE_SHORTENED, ASIDE_FULL };
-// `keep`: bytes of the stack copy worth keeping. Retains `maps`.
+// `keep`: bytes of the stack copy worth keeping. Retains `maps`. Takes over the memory of the oldest entries that are done, so it is not to be called in a walk.
 enum aside_result aside_add(struct aside *aside, const struct record *record, uint64_t keep, struct maps *maps, uint32_t event,
                             uint64_t now_ns);
 // Entries from the oldest on: aside_first, then aside_next; NULL at the end. Done ones are skipped.

@@ -117,6 +117,26 @@ static void around(void)
 	is_u64(maps->references, 1, "all maps were given back");
 }
 
+// A pass tries again what waits, and then brings more, before it asks what is the oldest.
+static void is_given_back_in_a_pass(void)
+{
+	struct aside aside;
+	unsigned whole[3] = { 0 };
+	aside_init(&aside, 1 << 18);
+	for (unsigned pass = 0; pass < 3; pass++) {
+		for (struct aside_entry *entry = aside_first(&aside); entry != NULL; entry = aside_next(&aside, entry))
+			aside_done(&aside, entry);
+		for (uint64_t i = 0; i < 30; i++)
+			whole[pass] += add(&aside, 100 * pass + i, STACK) == ASIDE_TAKEN;
+	}
+	is_u64(whole[0], 30, "a first pass fits, half of the block");
+	is_u64(whole[1], 30, "and a second one, where the first was");
+	is_u64(whole[2], 30, "and a third");
+	for (struct aside_entry *entry = aside_first(&aside); entry != NULL; entry = aside_next(&aside, entry))
+		ok(entry->time_ns >= 200 && is_intact(entry, STACK), "sample %llu is what it was", (unsigned long long)entry->time_ns);
+	aside_release(&aside);
+}
+
 int main(void)
 {
 	maps = mem_zero(1, sizeof(*maps));
@@ -124,6 +144,7 @@ int main(void)
 	in_and_out();
 	pressure();
 	around();
+	is_given_back_in_a_pass();
 	free(maps);
 	return tap_done();
 }
