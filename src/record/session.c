@@ -231,6 +231,13 @@ static void abort_now(struct session *session, int signal)
 	raise(signal);
 }
 
+// A key of the terminal goes to the whole foreground group, so the command has it already, as it has SIGHUP when the session's leader ends. But a terminal that is gone is told
+// to the leader alone (tty_signal_session_leader() in drivers/tty/tty_jobctrl.c), which is what we are behind `ssh -t` and `docker exec -t`. From elsewhere it is for both.
+static bool is_for_us_alone(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code <= 0 || (info->ssi_signo == SIGHUP && getsid(0) == getpid());
+}
+
 // true: this signal ends the recording.
 static bool take_signal(struct session *session)
 {
@@ -244,8 +251,7 @@ static bool take_signal(struct session *session)
 			ends = true;
 			continue;
 		}
-		// The terminal sends to the whole foreground group, so the command has it already; from elsewhere it is for both. Its end is ours.
-		if (info.ssi_code <= 0)
+		if (is_for_us_alone(&info)) // its end is ours
 			child_kill(&session->target.child, (int)info.ssi_signo);
 	}
 	session->end = END_SIGNAL;
