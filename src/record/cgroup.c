@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -90,7 +90,14 @@ static bool walk(int dir_fd, unsigned depth, bool (*visit)(int parent_fd, const 
 	return good;
 }
 
-// Removes what killed runs left: perfsample-PID of pids that are gone. Those with processes in them stay (EBUSY).
+// A cgroup of ours is locked for as long as its recorder lives: flock(2) is of the directory itself, for all mounts, containers and pid namespaces. (A pid would be another
+// process's in another namespace, or nobody's.) Programs that are executed do not inherit the lock.
+static bool lock(int fd)
+{
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; // where nothing can be locked, nothing is ever removed either
+}
+
+// Removes what killed runs left: perfsample-PID that nobody has locked. Those with processes in them stay (EBUSY).
 static void remove_leftovers(int parent_fd)
 {
 	int copy = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -102,14 +109,15 @@ static void remove_leftovers(int parent_fd)
 		return;
 	}
 	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-		char *end;
-		if (strncmp(entry->d_name, OWN_NAME, strlen(OWN_NAME)) != 0 || !isdigit((unsigned char)entry->d_name[strlen(OWN_NAME)]))
+		const char *number = entry->d_name + strlen(OWN_NAME);
+		if (strncmp(entry->d_name, OWN_NAME, strlen(OWN_NAME)) != 0 || number[strspn(number, "0123456789.")] != '\0' || !isdigit((unsigned char)*number))
 			continue;
-		long pid = strtol(entry->d_name + strlen(OWN_NAME), &end, 10);
-		if ((*end != '\0' && *end != '.') || pid <= 0 || pid > INT32_MAX)
-			continue;
-		if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+		int fd = openat(parent_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0)
+			continue; // removed meanwhile
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+		close(fd);
 	}
 	closedir(dir);
 }
@@ -126,6 +134,19 @@ static void make_usable(int fd)
 	if (got > 0 && strncmp(type, "domain invalid", strlen("domain invalid")) == 0)
 		dprintf(type_fd, "threaded"); // if it is refused, moving a process in will say why
 	close(type_fd);
+}
+
+// One that was just made. Between its making and the lock another recorder may have taken it for a leftover, so it is looked for again once it is locked.
+static bool take(struct cgroup *cgroup, const struct cgroup *parent, const char *name, const char *path, struct err *err)
+{
+	struct stat ours, there;
+	if (!open_directory(cgroup, path, err))
+		return false;
+	if (lock(cgroup->fd) && fstat(cgroup->fd, &ours) == 0 && fstatat(parent->fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino)
+		return true;
+	close(cgroup->fd);
+	cgroup->fd = -1;
+	return err_set(err, STATUS_HOST, "making a cgroup: %s is another recorder's", path);
 }
 
 bool cgroup_create(struct cgroup *cgroup, struct err *err)
@@ -148,24 +169,24 @@ bool cgroup_create(struct cgroup *cgroup, struct err *err)
 		close(parent.fd);
 		return false;
 	}
-	int made = -1;
-	for (int i = 0; i < 100 && made != 0; i++) {
-		snprintf(name, sizeof(name), i == 0 ? OWN_NAME "%d" : OWN_NAME "%d.%d", (int)getpid(), i);
-		made = mkdirat(parent.fd, name, 0755);
-		if (made != 0 && errno != EEXIST)
-			break;
-	}
-	if (made != 0)
-		err_errno(err, STATUS_HOST, "making a cgroup in %s", directory);
-	close(parent.fd);
-	if (made != 0)
-		return false;
 	size_t length = strlen(directory);
-	snprintf(directory + length, sizeof(directory) - length, "/%s", name);
-	if (!open_directory(cgroup, directory, err)) {
-		rmdir(directory);
-		return false;
+	bool made = false;
+	for (int i = 0; i < 100 && !made; i++) {
+		snprintf(name, sizeof(name), i == 0 ? OWN_NAME "%d" : OWN_NAME "%d.%d", (int)getpid(), i);
+		int error = mkdirat(parent.fd, name, 0755) == 0 ? 0 : errno;
+		if (error != 0)
+			err_set(err, STATUS_HOST, "making a cgroup in %s: %s", directory, strerror(error));
+		if (error == EEXIST)
+			continue; // of a recorder in another pid namespace, or a killed one's with processes in it
+		if (error != 0)
+			break;
+		snprintf(directory + length, sizeof(directory) - length, "/%s", name);
+		made = take(cgroup, &parent, name, directory, err);
+		directory[length] = '\0';
 	}
+	close(parent.fd);
+	if (!made)
+		return false;
 	make_usable(cgroup->fd);
 	cgroup->is_ours = true;
 	return true;

@@ -16,7 +16,8 @@ struct cgroup {
 	bool is_ours;    // made by cgroup_create: removed by cgroup_remove
 };
 
-// A fresh child of our own cgroup, named perfsample-PID; leftovers of killed runs (perfsample-PID of dead pids, empty) are removed first.
+// A fresh child of our own cgroup, named perfsample-PID and locked (flock) as long as `fd` is open; leftovers of killed runs (of that name, empty, not locked) are
+// removed first. Whether a recorder lives is told across pid namespaces so.
 bool cgroup_create(struct cgroup *cgroup, struct err *err);
 // An existing one: an absolute path or one below the hierarchy's root.
 bool cgroup_open(struct cgroup *cgroup, const char *path, struct err *err);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -214,6 +215,38 @@ static void leftovers(void)
 	rmdir(ours);
 }
 
+// A recorder in a pid namespace of its own, where none of the host's pids is anybody's.
+static void other_namespace(void)
+{
+	struct cgroup cgroup, again;
+	struct err err = { 0 };
+	int status = -1;
+
+	if (!cgroup_create(&cgroup, &err)) {
+		skip(err.text, "a recorder in another pid namespace");
+		return;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(cgroup.fd); // the lock is the open file's: this one shares it
+		if (unshare(CLONE_NEWPID) != 0)
+			_exit(2);
+		pid_t inner = fork(); // pid 1 there
+		if (inner == 0) {
+			bool good = kill(getppid() != 0 ? getppid() : 12345678, 0) != 0 && cgroup_create(&again, &err);
+			cgroup_remove(&again);
+			_exit(!good);
+		}
+		_exit(inner > 0 && waitpid(inner, &status, 0) == inner && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		skip("no pid namespace to be had", "a recorder in another pid namespace");
+	else
+		ok(WIFEXITED(status) && WEXITSTATUS(status) == 0 && access(cgroup.path, F_OK) == 0, "a recorder in another pid namespace leaves a living one's alone");
+	cgroup_remove(&cgroup);
+}
+
 static void refusals(void)
 {
 	struct cgroup cgroup;
@@ -232,6 +265,7 @@ int main(void)
 	containers();
 	own_one();
 	leftovers();
+	other_namespace();
 	refusals();
 	is_u64(open_fds(), before, "no descriptor is left open");
 	return tap_done();
