@@ -611,7 +611,8 @@ bool record_decode(const struct record_layout *layout, void *bytes, size_t size,
 	return true;
 }
 
-static bool peek(const struct record_layout *layout, const struct perf_event_header *header, uint16_t sample_at, uint16_t back, uint64_t *value)
+static bool peek(const struct record_layout *layout, const struct perf_event_header *header, const void *record, uint16_t sample_at, uint16_t back,
+                 uint64_t *value)
 {
 	size_t at;
 
@@ -625,7 +626,7 @@ static bool peek(const struct record_layout *layout, const struct perf_event_hea
 			return false;
 		at = (size_t)header->size - back;
 	}
-	memcpy(value, (const uint8_t *)header + at, sizeof(*value));
+	memcpy(value, (const uint8_t *)record + at, sizeof(*value));
 	if (layout->swap)
 		*value = __builtin_bswap64(*value);
 	return true;
@@ -633,12 +634,17 @@ static bool peek(const struct record_layout *layout, const struct perf_event_hea
 
 bool record_peek_id(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *id)
 {
-	return peek(layout, header, layout->sample_id_at, layout->trailer_id_back, id);
+	return peek(layout, header, header, layout->sample_id_at, layout->trailer_id_back, id);
+}
+
+bool record_peek_id_of(const struct record_layout *layout, const struct perf_event_header *header, const void *record, uint64_t *id)
+{
+	return peek(layout, header, record, layout->sample_id_at, layout->trailer_id_back, id);
 }
 
 bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns)
 {
-	return peek(layout, header, layout->sample_time_at, layout->trailer_time_back, time_ns);
+	return peek(layout, header, header, layout->sample_time_at, layout->trailer_time_back, time_ns);
 }
 
 const char *record_type_name(uint32_t type)

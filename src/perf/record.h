@@ -144,6 +144,8 @@ bool record_decode(const struct record_layout *layout, void *bytes, size_t size,
 // SAMPLE_ID) or of a sample_id_all trailer. false: the layout has none, or the record is too short. The record is as it came
 // (with layout->swap: not yet decoded, header in host order).
 bool record_peek_id(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *id);
+// The same of a record in memory that another process may write to: `header` is a copy, whose size was checked, and what stands at `record` by now is not believed.
+bool record_peek_id_of(const struct record_layout *layout, const struct perf_event_header *header, const void *record, uint64_t *id);
 // The time of a sample or trailer, likewise; rings are merged by it.
 bool record_peek_time(const struct record_layout *layout, const struct perf_event_header *header, uint64_t *time_ns);
 

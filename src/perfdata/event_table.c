@@ -97,7 +97,7 @@ void event_table_release(struct event_table *table)
 	hash_map_release(&table->by_id);
 }
 
-size_t event_table_find(struct event_table *table, const struct perf_event_header *header)
+size_t event_table_find(struct event_table *table, const struct perf_event_header *header, const void *record)
 {
 	if (table->events.count < 2)
 		return 0;
@@ -106,7 +106,7 @@ size_t event_table_find(struct event_table *table, const struct perf_event_heade
 	for (size_t i = 0; i < table->layout_count; i++) {
 		const struct reader_event *event = table->events.data[table->layouts[i]];
 		uint64_t id;
-		if (!record_peek_id(&event->layout, header, &id))
+		if (!record_peek_id_of(&event->layout, header, record, &id))
 			continue;
 		if (table->has_last && table->last_id == id)
 			return table->last_event;

@@ -27,8 +27,9 @@ enum { EVENTS_MOST = 16384, EVENT_IDS_MOST = 1 << 24 };
 struct reader_event *event_table_add(struct event_table *table, struct bytes attr);
 void event_table_add_id(struct event_table *table, size_t event, uint64_t id);
 void event_table_release(struct event_table *table);
-// The event of the record at `header` (header in host order, body as in the file). Those that do not tell are of event 0.
-size_t event_table_find(struct event_table *table, const struct perf_event_header *header);
+// The event of the record at `record` (body as in the file). Those that do not tell are of event 0. `header`, in host order, is what was checked: the record may
+// stand in a mapped file, and its size be another one by now.
+size_t event_table_find(struct event_table *table, const struct perf_event_header *header, const void *record);
 struct reader_event *event_table_by_id(const struct event_table *table, uint64_t id); // NULL: no such id
 // A name made from type and config, in perf's words where it has one.
 char *event_name(const struct perf_event_attr *attr, struct arena *arena);

@@ -515,7 +515,7 @@ static bool decode(struct reader *reader, const struct perf_event_header *header
 		return err_set(err, STATUS_INPUT, "type %u before the first HEADER_ATTR", header->type);
 	if (has_false_build_id(reader, header, bytes))
 		((struct perf_event_header *)(void *)bytes)->misc = header->misc & (uint16_t)~PERF_RECORD_MISC_MMAP_BUILD_ID;
-	*event = event_table_find(&reader->events, (const struct perf_event_header *)(const void *)bytes);
+	*event = event_table_find(&reader->events, header, bytes);
 	return record_decode(&reader->events.events.data[*event]->layout, bytes, header->size, record, err);
 }
 
@@ -540,7 +540,7 @@ static bool next_sample(struct reader *reader, struct record *record, size_t *ev
 	__atomic_load((uint64_t *)(void *)at, (uint64_t *)(void *)&header, __ATOMIC_RELAXED); // once: a mapped file may change meanwhile
 	if (header.type != PERF_RECORD_SAMPLE || header.size < sizeof(header) || header.size > unread - skip || reader->events.events.count == 0)
 		return false;
-	size_t found = event_table_find(&reader->events, (const struct perf_event_header *)(const void *)at);
+	size_t found = event_table_find(&reader->events, &header, at);
 	if (!record_decode(&reader->events.events.data[found]->layout, at, header.size, record, NULL) || record->type != PERF_RECORD_SAMPLE)
 		return false;
 	input->begin += skip;
@@ -583,20 +583,21 @@ size_t reader_samples(struct reader *reader, struct plain_sample *out, size_t ca
 	const struct record_layout *layout = &events->events.data[0]->layout;
 	bool is_one = events->events.count == 1, has_id = false; // all samples are of one event; those with the same id as the one before are
 	for (; count < capacity && (uintptr_t)at % 8 == 0 && (size_t)(end - at) >= sizeof(struct perf_event_header); count++) {
-		const struct perf_event_header *header = (const struct perf_event_header *)(const void *)at;
-		size_t size = header->size;
-		if (header->type != PERF_RECORD_SAMPLE || size < sizeof(*header) || size > (size_t)(end - at))
+		struct perf_event_header header;
+		__atomic_load((const uint64_t *)(const void *)at, (uint64_t *)(void *)&header, __ATOMIC_RELAXED);
+		size_t size = header.size;
+		if (header.type != PERF_RECORD_SAMPLE || size < sizeof(header) || size > (size_t)(end - at))
 			break;
 		bool is_same = is_one || (has_id && layout->sample_id_at + sizeof(uint64_t) <= size && plain_word(at, layout->sample_id_at) == events->last_id);
 		if (!is_same) {
-			event = event_table_find(events, header);
+			event = event_table_find(events, &header, at);
 			layout = &events->events.data[event]->layout;
 			has_id = events->has_last && events->last_event == event;
 		}
 		if (!decode_sample(layout, at, size, &out[count]) || !record_is_moment(out[count].time_ns) || plain_is_deferred(&out[count]))
 			break;
 		out[count].event = (uint32_t)event;
-		out[count].misc = header->misc;
+		out[count].misc = header.misc;
 		last = at;
 		at += size;
 	}
