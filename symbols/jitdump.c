@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/search.h"
 
 enum { MAGIC = 0x4a695444, HEADER_BYTES = 40, RECORD_BYTES = 16, LINES_MOST = 16 << 20 };
@@ -32,7 +33,7 @@ bool jitdump_is_path(const char *path)
 int jitdump_open(const char *symfs, const char *path, size_t *size)
 {
 	char *full = mem_printf("%s%s", symfs != NULL ? symfs : "", path);
-	int fd = open(full, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = regular_open(full, O_NOFOLLOW);
 	struct stat st;
 	free(full);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) && st.st_size > 0 &&

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/regular.h"
+
 enum { LINKS_MOST = 40, PIPE_TRIES = 50, PIPE_PAUSE_MS = 100 };
 
 bool sudo_user(uid_t *uid, gid_t *gid)
@@ -26,13 +28,6 @@ bool sudo_user(uid_t *uid, gid_t *gid)
 	*uid = (uid_t)u;
 	*gid = (gid_t)g;
 	return true;
-}
-
-int path_reopen(int path_fd, int flags)
-{
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	return open(path, flags);
 }
 
 // ---------------------------------------------------------------- whose word counts

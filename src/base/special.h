@@ -22,7 +22,4 @@ enum special special_open(int folder_fd, const char *name, const char *shown, in
 // The user behind sudo, who is to own what root writes for him; false: nobody.
 bool sudo_user(uid_t *uid, gid_t *gid);
 
-// Opens what `path_fd` (O_PATH) refers to and nothing else, whatever its name leads to by now. -1 with errno.
-int path_reopen(int path_fd, int flags);
-
 #endif

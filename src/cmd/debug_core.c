@@ -8,6 +8,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/regular.h"
 #include "cli/terminal.h"
 #include "cmd/debug.h"
 #include "cmd/debug_scene.h"
@@ -95,7 +96,7 @@ static bool has_magic(const struct core *core, uint64_t start)
 
 static bool open_mapped(struct image **out, const struct core_file *file, struct err *err)
 {
-	int fd = open(file->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = regular_open(file->path, 0);
 
 	if (fd < 0)
 		return err_errno(err, STATUS_INPUT, "%s", file->path);

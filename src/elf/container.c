@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/regular.h"
 #include "elf/guard.h"
 
 enum {
@@ -164,7 +165,7 @@ bool container_name_at(const char *path, uint64_t offset, uint64_t *start, char 
 {
 	struct container_entry entry;
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = regular_open(path, 0);
 
 	if (fd < 0)
 		return false;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/regular.h"
 #include "elf/container.h"
 #include "elf/guard.h"
 
@@ -408,7 +409,7 @@ bool image_open_fd_at(struct image **out, int fd, uint64_t offset, const char *p
 
 static int open_file(const char *path)
 {
-	return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return regular_open(path, 0);
 }
 
 // ARCHIVE!ENTRY: the archive opened, `*entry` the rest of the name. -1: there is none.
@@ -452,7 +453,7 @@ bool image_open_path(struct image **out, const char *path, struct err *err)
 	fd = open_archive(path, &entry);
 	if (fd < 0) {
 		errno = error;
-		return err_errno(err, STATUS_INPUT, "%s", path);
+		return error == EINVAL || error == EISDIR ? err_set(err, STATUS_INPUT, "%s: not a regular file", path) : err_errno(err, STATUS_INPUT, "%s", path);
 	}
 	bool good = map_file(fd, path, &file, err);
 	close(fd);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/regular.h"
 #include "elf/vdso.h"
 #include "symbols/damage.h"
 #include "symbols/debug_file.h"
@@ -46,7 +47,7 @@ static struct image *accepted(struct images *images, struct image *image, const 
 
 static bool is_other(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); // a FIFO must not be waited for
+	int fd = regular_open(path, 0);
 	bool answer = fd >= 0 && image_is_other(fd);
 	if (fd >= 0)
 		close(fd);

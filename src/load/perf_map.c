@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular.h"
 #include "load/symbols.h"
 #include "profile/samples.h"
 
@@ -16,7 +17,7 @@ enum { MAP_BYTES_MOST = 256 << 20 };
 // In /tmp, for everyone to write, so only a regular file of root's or our own, and no link. The target's user is not known any more.
 static int open_trusted(const char *path, struct stat *st)
 {
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = regular_open(path, O_NOFOLLOW);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && (st->st_uid == 0 || st->st_uid == geteuid()) && st->st_size <= MAP_BYTES_MOST)

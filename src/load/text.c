@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/gunzip.h"
+#include "base/regular.h"
 
 enum { PEEK_BYTES = 16384 };
 
@@ -31,7 +32,7 @@ static ssize_t peek_pipe(int fd, char *bytes, size_t size)
 static size_t peek(const char *path, char *bytes, size_t size)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
-	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = is_stdin ? STDIN_FILENO : regular_open(path, 0);
 	struct stat st;
 	ssize_t n = -1;
 	if (fd < 0)

@@ -12,6 +12,7 @@
 
 #include "base/gunzip.h"
 #include "base/mem.h"
+#include "base/regular.h"
 #include "base/tmpfile.h"
 
 enum {
@@ -387,7 +388,7 @@ bool reader_open_part(struct reader *reader, bool *more, struct err *err)
 	if (!*more)
 		return true;
 	const char *path = reader->parts.data[reader->next_part++];
-	int fd = open_input(path);
+	int fd = regular_open(path, 0);
 	if (fd < 0)
 		return err_errno(err, STATUS_INPUT, "opening %s", path);
 	inflate_free(reader->inflate); // each file is a zstd stream of its own

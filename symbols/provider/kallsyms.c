@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/regular.h"
 #include "elf/guard.h"
 #include "symbols/kallsyms.h"
 #include "symbols/module.h"
@@ -38,7 +39,7 @@ static bool serves(const struct symbol_module *module)
 
 static int open_text(const char *path)
 {
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return regular_open(path, 0);
 }
 
 static void release_listing(struct listing *listing)
