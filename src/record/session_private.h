@@ -101,6 +101,9 @@ void session_tell_stuck(struct session *session); // into the decisions, at the 
 // session_cut.c: what was sampled behind the last counters that could be written was cut off again; so are the books, and what the file says of itself.
 void session_end_where_file_does(struct session *session, const char *why);
 
+// session_signal.c: what came on signal_fd; true: it ends the recording.
+bool session_take_signal(struct session *session);
+
 // session_drain.c
 void *session_drain_main(void *session);
 bool session_reopen(struct session *session, struct err *err); // a new stretch, as session->options and target say; switched off
