@@ -138,7 +138,7 @@ static void memory(struct check *check, enum drain_priority got)
 
 	privilege_raise_memlock();
 	size_t limit = ring_budget(check->cpu_count, &limit_text);
-	struct budget_input input = { .rate_hz = 1e9 / PERIOD_NS, .has_stack = true, .ring_limit = limit, .delay_ms = drain_priority_delay_ms(got) };
+	struct budget_input input = { .rate_hz = 1e9 / PERIOD_NS, .has_stack = true, .ring_limit = limit, .rings = check->cpu_count, .delay_ms = drain_priority_delay_ms(got) };
 	if (!budget_compute(&input, &budget, NULL))
 		memset(&budget, 0, sizeof(budget));
 	bool good = !budget.is_short && budget.stack_bytes == STACK_BYTES_MAX;

@@ -45,10 +45,24 @@ size_t ring_budget(size_t rings, const char **limit_text)
 	if (limit.rlim_cur == RLIM_INFINITY)
 		return SIZE_MAX;
 	// A user has perf_event_mlock_kb for each online CPU; what is more counts against the process's RLIMIT_MEMLOCK.
-	size_t shared = (size_t)kernel_number("/proc/sys/kernel/perf_event_mlock_kb", 516) * 1024 * (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+	size_t shared = (size_t)kernel_number("/proc/sys/kernel/perf_event_mlock_kb", 516) * 1024 / page * page * ring_mlock_cpus();
 	*limit_text = shared >= (size_t)limit.rlim_cur ? "kernel.perf_event_mlock_kb" : "RLIMIT_MEMLOCK (and kernel.perf_event_mlock_kb)";
 	size_t each = (shared + (size_t)limit.rlim_cur) / rings, data = page;
-	while (data * 2 + page <= each) // a page of control beside the data
+	if (data + page > each) // a page of control beside the data
+		return 0;
+	while (data * 2 + page <= each)
 		data *= 2;
 	return data;
+}
+
+size_t ring_mlock_cpus(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	return cpus > 0 ? (size_t)cpus : 1;
+}
+
+size_t ring_mlock_kib(size_t rings, size_t data_bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = rings * (data_bytes / page + 1), cpus = ring_mlock_cpus();
+	return (pages + cpus - 1) / cpus * (page / 1024);
 }

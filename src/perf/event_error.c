@@ -140,5 +140,5 @@ bool event_error_mlock(struct err *err, size_t ring_bytes, size_t rings)
 	return err_set(err, STATUS_HOST, "%zu rings of %zu KiB may not be locked in memory: kernel.perf_event_mlock_kb is %ld (a user and CPU; other "
 	               "profilers take from it too), RLIMIT_MEMLOCK %llu KiB: sysctl kernel.perf_event_mlock_kb=%zu, or ulimit -l, or CAP_IPC_LOCK", rings,
 	               ring_bytes / 1024, kernel_number("/proc/sys/kernel/perf_event_mlock_kb", 516), (unsigned long long)limit.rlim_cur / 1024,
-	               ring_bytes / 1024 * 2 + 4);
+	               2 * ring_mlock_kib(rings, ring_bytes));
 }

@@ -122,7 +122,10 @@ void event_set_read_all(const struct event_set *set, struct event_reading *table
 size_t event_set_fd_need(const struct event_specs *specs, const struct event_target *target); // fds = tids × CPUs × (events + 1)
 
 // The largest ring (data bytes per ring, a power of two) that RLIMIT_MEMLOCK and perf_event_mlock_kb leave for `rings` of them; SIZE_MAX
-// with CAP_IPC_LOCK. *limit_text (static) names what limits.
+// with CAP_IPC_LOCK; 0: not a page each. *limit_text (static) names what limits.
 size_t ring_budget(size_t rings, const char **limit_text);
+// What kernel.perf_event_mlock_kb has to be for so many rings of that size, whatever RLIMIT_MEMLOCK is: it counts for each CPU that is online.
+size_t ring_mlock_kib(size_t rings, size_t data_bytes);
+size_t ring_mlock_cpus(void);
 
 #endif

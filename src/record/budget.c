@@ -1,5 +1,9 @@
 #include "record/budget.h"
 
+#include <stdio.h>
+
+#include "perf/event_set.h"
+
 size_t budget_power_of_two(size_t bytes)
 {
 	size_t power = 4096;
@@ -26,6 +30,11 @@ static double fill(const struct budget_input *input)
 	return rate * input->delay_ms / 1000.0;
 }
 
+static size_t ring_for(uint32_t stack_bytes)
+{
+	return budget_power_of_two((size_t)stack_bytes + RECORD_REST_BYTES_MAX);
+}
+
 // The ring of a recording that nothing limits: the delay must be borne; beyond, a larger one saves wake-ups and bears a rate that is only likely.
 static size_t wished_ring(const struct budget_input *input, uint32_t stack_bytes)
 {
@@ -35,7 +44,7 @@ static size_t wished_ring(const struct budget_input *input, uint32_t stack_bytes
 	if (ample > (double)input->ample_bytes)
 		ample = (double)input->ample_bytes;
 	double wish = need > ample ? need : ample;
-	size_t least = budget_power_of_two((size_t)stack_bytes + RECORD_REST_BYTES_MAX);
+	size_t least = ring_for(stack_bytes);
 	size_t ring = budget_power_of_two(wish < RING_BYTES_MIN ? RING_BYTES_MIN : (size_t)wish);
 	return ring < least ? least : ring;
 }
@@ -70,13 +79,45 @@ static void shrink_copy(const struct budget_input *input, struct budget *budget)
 	budget->is_cheaper = false;
 }
 
-static bool one_record_fits(const struct budget *budget, struct err *err)
+// What such a ring does hold.
+static void smaller(char *text, size_t size, size_t ring_bytes)
 {
-	size_t least = budget_power_of_two((size_t)budget->stack_bytes + RECORD_REST_BYTES_MAX);
-	if (budget->ring_bytes >= least)
-		return true;
-	return err_set(err, STATUS_USAGE, "-m: a ring of %zuK is too small for one record with a stack copy of %u bytes: at least %zuK (-m %zu)",
-	               budget->ring_bytes / 1024, budget->stack_bytes, least / 1024, least / 4096);
+	enum { WORTH_BYTES = 1024 };
+	size_t copy = ring_bytes > RECORD_REST_BYTES_MAX ? ring_bytes - RECORD_REST_BYTES_MAX : 0;
+	if (copy >= WORTH_BYTES)
+		snprintf(text, size, "--call-graph dwarf,%zu", copy);
+	else
+		snprintf(text, size, "--call-graph fp");
+}
+
+// What the host allows is too little, or nothing.
+static bool refuse(const struct budget_input *input, const struct budget *budget, struct err *err)
+{
+	size_t least = ring_for(budget->stack_bytes), raise = ring_mlock_kib(input->rings > 0 ? input->rings : 1, least);
+	char text[48] = "";
+	if (input->ring_limit == 0) {
+		if (input->ring_bytes > 0 && input->ring_bytes < least)
+			snprintf(text, sizeof(text), "; and -m %zu", least / 4096);
+		return err_set(err, STATUS_HOST, "the host lets no ring be locked in memory: sysctl kernel.perf_event_mlock_kb=%zu, or ulimit -l %zu, or CAP_IPC_LOCK%s", raise,
+		               raise * ring_mlock_cpus(), text);
+	}
+	smaller(text, sizeof(text), input->ring_limit);
+	return err_set(err, STATUS_HOST, "the host allows rings of %zuK only, too small for one record with a stack copy of %u bytes: %s, or raise it: sysctl kernel.perf_event_mlock_kb=%zu",
+	               input->ring_limit / 1024, budget->stack_bytes, text, raise);
+}
+
+static bool refuse_given(const struct budget_input *input, const struct budget *budget, struct err *err)
+{
+	size_t least = ring_for(budget->stack_bytes);
+	char text[48];
+	if (input->ring_limit == 0)
+		return refuse(input, budget, err);
+	if (least <= input->ring_limit)
+		snprintf(text, sizeof(text), "at least %zuK (-m %zu)", least / 1024, least / 4096);
+	else
+		smaller(text, sizeof(text), input->ring_bytes < input->ring_limit ? input->ring_bytes : input->ring_limit);
+	return err_set(err, STATUS_USAGE, "-m: a ring of %zuK is too small for one record with a stack copy of %u bytes: %s", budget->ring_bytes / 1024,
+	               budget->stack_bytes, text);
 }
 
 bool budget_compute(const struct budget_input *input, struct budget *budget, struct err *err)
@@ -92,19 +133,16 @@ bool budget_compute(const struct budget_input *input, struct budget *budget, str
 		budget->ring_bytes = input->ring_bytes;
 		if (automatic)
 			shrink_copy(input, budget);
-		if (!one_record_fits(budget, err))
-			return false;
+		if (budget->ring_bytes < ring_for(budget->stack_bytes))
+			return refuse_given(input, budget, err);
 	} else {
 		budget->ring_bytes = wished_ring(input, budget->stack_bytes);
 		if (budget->ring_bytes > input->ring_limit) {
-			size_t least = budget_power_of_two((size_t)budget->stack_bytes + RECORD_REST_BYTES_MAX);
 			budget->ring_bytes = input->ring_limit;
 			if (automatic)
 				shrink_copy(input, budget);
-			if (!one_record_fits(budget, err))
-				return err_set(err, STATUS_HOST, "the host allows rings of %zuK only, too small for one record with a stack copy of %u bytes: "
-				               "--call-graph dwarf,8192, or raise it: sysctl kernel.perf_event_mlock_kb=%zu",
-				               budget->ring_bytes / 1024, budget->stack_bytes, least / 1024 + 4);
+			if (budget->ring_bytes < ring_for(budget->stack_bytes))
+				return refuse(input, budget, err);
 		}
 	}
 	double rate = input->rate_hz > 1 ? input->rate_hz : 1;

@@ -14,7 +14,7 @@ enum {
 	COPIED_BYTES_PER_S = 256 << 20, // that `auto` lets the kernel copy on one CPU: some 0.12 us a KiB, so 3% of its time
 	SAMPLE_REST_BYTES = 256,     // of a sample beside its stack copy, in the formula
 	RING_BYTES_MIN = 128 * 1024,
-	RECORD_REST_BYTES_MAX = 2048, // what a sample may need beside the copy at most: registers, 127 kernel frames, fixed fields
+	RECORD_REST_BYTES_MAX = 4096, // what a sample may need beside the copy at most: registers, 127 kernel frames, fixed fields; as event_set_open has it
 };
 
 enum { AMPLE_MS = 160 };       // what a ring holds where memory is no matter: passes are three quarters of it apart, and each costs 17 us and more
@@ -27,7 +27,8 @@ struct budget_input {
 	bool has_stack;        // copies of the user stack are taken
 	uint32_t stack_bytes;  // wished for; 0: auto
 	size_t ring_bytes;     // -m, already a power of two; 0: as the formula says
-	size_t ring_limit;     // the largest power of two that the host allows a ring; SIZE_MAX: no limit
+	size_t ring_limit;     // the largest power of two that the host allows a ring; SIZE_MAX: no limit; 0: not even a page
+	size_t rings;          // how many there are to be; 0 as 1
 	unsigned delay_ms;     // how long the reader may be late at the priority it got
 };
 
@@ -39,7 +40,7 @@ struct budget {
 	bool is_short;         // bears less than was asked for
 };
 
-// STATUS_USAGE: -m is too small for one record; names the least size.
+// STATUS_USAGE: -m is too small for one record; STATUS_HOST: what the host allows is. Both name what would do, and nothing that would be refused in its turn.
 bool budget_compute(const struct budget_input *input, struct budget *budget, struct err *err);
 // What budget_input.ample_bytes is for so many rings on a host that allows each `ring_limit`: no user's whole allowance is taken for comfort.
 size_t budget_ample_bytes(size_t rings, size_t ring_limit);

@@ -73,7 +73,7 @@ static bool choose_sizes(struct session *session, struct sizes *sizes, struct er
 	struct rates rates = rates_of(config, &session->options);
 	struct budget_input input = {
 		.rate_hz = rates.certain_hz, .likely_hz = rates.likely_hz, .ample_bytes = budget_ample_bytes(rings, limit), .has_stack = stack, .stack_bytes = config->stack_bytes, .ring_bytes = config->ring_bytes,
-		.ring_limit = limit, .delay_ms = drain_priority_delay_ms(session->priority),
+		.ring_limit = limit, .rings = rings, .delay_ms = drain_priority_delay_ms(session->priority),
 	};
 	sizes->likely_hz = rates.likely_hz;
 	if (!budget_compute(&input, &sizes->budget, err))

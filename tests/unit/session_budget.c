@@ -75,6 +75,38 @@ static void limited(void)
 	ok(strstr(err.text, "perf_event_mlock_kb") != NULL, "that names the setting: %s", err.text);
 }
 
+// What is advised is taken: tried with the very budget that refused.
+static void advice(void)
+{
+	unsigned refused = 0, bad = 0;
+	for (size_t limit = 0; limit <= 128 * 1024; limit = limit == 0 ? 4096 : 2 * limit)
+		for (uint32_t stack = 0; stack <= 65528; stack = stack == 0 ? 8192 : stack + 8192 - 8 * (stack == 57344))
+			for (size_t ring = 0; ring <= 16384; ring = ring == 0 ? 4096 : 2 * ring) {
+				struct budget budget;
+				struct err err = { 0 };
+				struct budget_input input = { .rate_hz = 772, .has_stack = true, .stack_bytes = stack, .ring_bytes = ring, .delay_ms = 20, .ring_limit = limit, .rings = 2 };
+				if (budget_compute(&input, &budget, &err))
+					continue;
+				refused++;
+				const char *smaller = strstr(err.text, "--call-graph "), *larger = strstr(err.text, "(-m ");
+				unsigned bytes = 0, pages = 0;
+				if (smaller != NULL && sscanf(smaller, "--call-graph dwarf,%u", &bytes) == 1)
+					input.stack_bytes = bytes;
+				else if (smaller != NULL)
+					input.has_stack = false;
+				if (larger != NULL && sscanf(larger, "(-m %u)", &pages) == 1)
+					input.ring_bytes = pages * (size_t)4096;
+				bool good = (smaller != NULL || larger != NULL) && budget_compute(&input, &budget, &err) && budget.ring_bytes >= budget.stack_bytes + (size_t)4096 - 4096 * !input.has_stack &&
+				            (larger == NULL || input.ring_bytes <= limit);
+				if (limit == 0) // there is nothing smaller
+					good = smaller == NULL && larger == NULL && strstr(err.text, "perf_event_mlock_kb=") != NULL && strstr(err.text, "ulimit -l ") != NULL;
+				bad += !good;
+				if (!good)
+					diag("limit %zu, stack %u, ring %zu: %s", limit, stack, ring, err.text);
+			}
+	ok(refused > 30 && bad == 0, "of %u refusals %u advise what would be refused again", refused, bad);
+}
+
 static void given(void)
 {
 	struct budget budget;
@@ -97,6 +129,7 @@ int main(void)
 	formula();
 	ample();
 	limited();
+	advice();
 	given();
 	return tap_done();
 }
