@@ -13,7 +13,8 @@ fi
 mkdir -p "$work"
 trap 'rm -rf "$work"' EXIT
 
-# A recording that is in the repository, with the names inside, so that no binary of this host counts; and a library of fixed code.
+# A recording that is in the repository, with the names inside, and no binary of this host, which may be one that ran: functions without a name would be rows of
+# their own then; and a library of fixed code.
 python3 -c 'import gzip, shutil, sys; shutil.copyfileobj(gzip.open(sys.argv[1]), open(sys.argv[2], "wb"))' bench/gcc.data.gz "$work/one.data"
 python3 bench/multiply.py "$work/one.data" "$work/many.data" 8
 python3 -c 'import sys; sys.path.insert(0, "bench"); import inputs; inputs.big_c(sys.argv[1], 200)' "$work/big.c"
@@ -29,10 +30,10 @@ count() {
 	sed -n 's/^totals: \([0-9]*\).*/\1/p; s/^summary: \([0-9]*\).*/\1/p' "$work/callgrind" | head -1 | sed "s/^/$name\t/"
 }
 {
-	count load-and-fold - "$BUILD/perfsample" fold -i "$work/many.data" -o "$work/folded"
-	count load load_profile "$BUILD/perfsample" fold -i "$work/many.data" -o "$work/folded"
-	count report report_build "$BUILD/perfsample" report -i "$work/many.data"
-	count flame - "$BUILD/perfsample" flame -i "$work/one.data" -o "$work/flame.svg"
+	count load-and-fold - "$BUILD/perfsample" fold -i "$work/many.data" --symfs "$work" -o "$work/folded"
+	count load load_profile "$BUILD/perfsample" fold -i "$work/many.data" --symfs "$work" -o "$work/folded"
+	count report report_build "$BUILD/perfsample" report -i "$work/many.data" --symfs "$work"
+	count flame - "$BUILD/perfsample" flame -i "$work/one.data" --symfs "$work" -o "$work/flame.svg"
 	count unwind unwind_stack "$BUILD/bench/unwind_bench" 300 1
 	count names symbolizer_resolve "$BUILD/bench/symbols_bench" "$work/big.so" 2000 names
 	count lines symbolizer_resolve "$BUILD/bench/symbols_bench" "$work/big.so" 2000

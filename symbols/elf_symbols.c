@@ -225,10 +225,9 @@ static struct extents *extents_of(const struct symbol_module *module, struct elf
 	return symbols->extents;
 }
 
-static bool reaches(const struct symbol_module *module, struct elf_symbols *symbols, const struct table_symbol *symbol, uint64_t vaddr)
+// Of a symbol without a size. Few are asked for; the many others are not to pay for it.
+static __attribute__((noinline)) bool reaches(const struct symbol_module *module, struct elf_symbols *symbols, const struct table_symbol *symbol, uint64_t vaddr)
 {
-	if (symbol->flags & TABLE_SIZED)
-		return true;
 	struct extents *extents = extents_of(module, symbols);
 	struct extent function;
 	bool is_found = extents != NULL && extents_find(extents, vaddr, &function);
@@ -245,30 +244,15 @@ static bool reaches(const struct symbol_module *module, struct elf_symbols *symb
 
 bool elf_symbols_bounds(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct extent *out)
 {
-	struct extents *extents = plt_has(module->image, vaddr) ? NULL : extents_of(module, symbols); // one FDE has all entries of a PLT
+	struct extents *extents = plt_has(module->image, vaddr, NULL) ? NULL : extents_of(module, symbols); // one FDE has all entries of a PLT
 	return extents != NULL && extents_find(extents, vaddr, out) && vaddr < out->end &&
 		!symbol_table_begins(&symbols->table, out->start, vaddr, symbols->is_complete);
-}
-
-// Which source file a function is local to. Copies of one generic function have one name: rustc makes them local, too (RFC 2603; and the hash of the older scheme).
-static void tell_source(const struct elf_symbols *symbols, const struct table_symbol *symbol, struct symbol_hit *out)
-{
-	bool is_v0 = out->length > 2 && out->name[0] == '_' && out->name[1] == 'R';
-	bool is_hashed = out->length > 20 && memcmp(out->name + out->length - 20, "17h", 3) == 0 && out->name[out->length - 1] == 'E';
-	out->is_local = symbol->space == SPACE_SYMTAB && (symbol->flags & (TABLE_FUNCTION | TABLE_GLOBAL | TABLE_WEAK)) == TABLE_FUNCTION && !is_v0 && !is_hashed;
-	if (!out->is_local || symbol->unit == 0)
-		return;
-	struct bytes name = symbols->table.names[SPACE_SYMTAB];
-	bytes_skip(&name, symbols->units.data[symbol->unit]);
-	const char *text = bytes_cstr(&name);
-	out->unit = symbol->unit;
-	out->source = name.bad || text[0] == '\0' ? NULL : text;
 }
 
 bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out)
 {
 	const struct table_symbol *found = symbol_table_find(&symbols->table, vaddr);
-	if (found != NULL && !reaches(module, symbols, found, vaddr))
+	if (found != NULL && !(found->flags & TABLE_SIZED) && !reaches(module, symbols, found, vaddr))
 		found = NULL;
 	if (found == NULL || (found->flags & TABLE_LABEL)) {
 		if (symbols->plt == NULL)
@@ -283,8 +267,26 @@ bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *
 		out->size = found->end - found->start;
 	out->name = symbol_table_name(&symbols->table, found, &out->length);
 	out->has_aliases = (found->flags & TABLE_ALIASED) != 0;
-	tell_source(symbols, found, out);
+	out->is_local = found->space == SPACE_SYMTAB && (found->flags & (TABLE_FUNCTION | TABLE_GLOBAL | TABLE_WEAK)) == TABLE_FUNCTION;
 	return out->length > 0;
+}
+
+// Copies of one generic function have one name: rustc makes them local, too (RFC 2603; and the hash of the older scheme).
+bool elf_symbols_local(struct elf_symbols *symbols, const struct symbol_hit *hit, struct symbol_local *out)
+{
+	bool is_v0 = hit->length > 2 && hit->name[0] == '_' && hit->name[1] == 'R';
+	bool is_hashed = hit->length > 20 && memcmp(hit->name + hit->length - 20, "17h", 3) == 0 && hit->name[hit->length - 1] == 'E';
+	const struct table_symbol *symbol = symbol_table_find(&symbols->table, hit->start);
+	if (is_v0 || is_hashed || symbol == NULL)
+		return false;
+	*out = (struct symbol_local){ .vaddr = hit->start, .unit = symbol->unit };
+	if (symbol->unit == 0)
+		return true;
+	struct bytes name = symbols->table.names[SPACE_SYMTAB];
+	bytes_skip(&name, symbols->units.data[symbol->unit]);
+	const char *text = bytes_cstr(&name);
+	out->source = name.bad || text[0] == '\0' ? NULL : text;
+	return true;
 }
 
 bool elf_symbols_alias(struct elf_symbols *symbols, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out)

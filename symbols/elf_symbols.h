@@ -29,6 +29,8 @@ bool elf_symbols_open(const struct symbol_module *module, struct elf_symbols **o
 bool elf_symbols_lookup(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct symbol_hit *out);
 // The function that has an address to which no symbol reaches, by its FDE; not where a symbol begins in it: it is another's code then, or several functions'.
 bool elf_symbols_bounds(const struct symbol_module *module, struct elf_symbols *symbols, uint64_t vaddr, struct extent *out);
+// What is known of the source file that a function is local to; false: nothing that tells it from another of its name.
+bool elf_symbols_local(struct elf_symbols *symbols, const struct symbol_hit *hit, struct symbol_local *out);
 // Steps through the names beside `hit` that may be other functions' (symbols/alias.h); `*at` begins at 0. false: no more.
 bool elf_symbols_alias(struct elf_symbols *symbols, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
 void elf_symbols_release(struct elf_symbols *symbols);
@@ -37,6 +39,7 @@ void elf_symbols_release(struct elf_symbols *symbols);
 struct plt *plt_new(const struct image *image);
 bool plt_lookup(struct plt *plt, struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out);
 void plt_free(struct plt *plt);
-bool plt_has(const struct image *image, uint64_t vaddr); // whether that is in such a section
+// Whether that is in such a section; the answer is the same for the addresses before `*until` (NULL: not wanted).
+bool plt_has(const struct image *image, uint64_t vaddr, uint64_t *until);
 
 #endif

@@ -113,19 +113,27 @@ static bool aarch64_slot(struct bytes b, uint64_t vaddr, uint64_t *slot)
 	return true;
 }
 
-static const struct image_section *plt_section(const struct image *image, uint64_t vaddr)
+static const struct image_section *code_section(const struct image *image, uint64_t vaddr)
 {
 	for (size_t i = 0; i < image->section_count; i++) {
 		const struct image_section *s = &image->sections[i];
 		if ((s->flags & SHF_EXECINSTR) && s->type == SHT_PROGBITS && vaddr >= s->vaddr && vaddr - s->vaddr < s->size)
-			return strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0 ? s : NULL;
+			return s;
 	}
 	return NULL;
 }
 
-bool plt_has(const struct image *image, uint64_t vaddr)
+static bool is_plt(const struct image_section *section)
 {
-	return image != NULL && plt_section(image, vaddr) != NULL;
+	return section != NULL && (strncmp(section->name, ".plt", 4) == 0 || strcmp(section->name, ".iplt") == 0);
+}
+
+bool plt_has(const struct image *image, uint64_t vaddr, uint64_t *until)
+{
+	const struct image_section *section = image != NULL ? code_section(image, vaddr) : NULL;
+	if (until != NULL)
+		*until = section != NULL ? section->vaddr + section->size : vaddr;
+	return is_plt(section);
 }
 
 static const char *dynamic_name(const struct image *image, uint32_t symbol)
@@ -182,8 +190,8 @@ static char *entry_name(struct plt *plt, struct symbol_table *table, uint64_t sl
 bool plt_lookup(struct plt *plt, struct symbol_table *table, uint64_t vaddr, struct symbol_hit *out)
 {
 	const struct image *image = plt->image;
-	const struct image_section *section = plt_section(image, vaddr);
-	if (section == NULL)
+	const struct image_section *section = code_section(image, vaddr);
+	if (!is_plt(section))
 		return false;
 	uint64_t size = strcmp(section->name, ".plt.got") == 0 && section->entry_size == 8 ? 8 : PLT_ENTRY_BYTES;
 	// AArch64's first entry, the resolver's, has 32 bytes; the others 16 or, with BTI, 24.

@@ -17,9 +17,7 @@ struct symbol_hit { // a symbol that covers an address; the name lives as long a
 	size_t module_length;
 	bool is_stub;            // a PLT entry: no source behind it
 	bool has_aliases;        // `alias` may tell of others at its start
-	bool is_local;           // to a source file: another symbol of this name may be another function
-	uint32_t unit;           // with is_local: that file, by a number; 0: unknown
-	const char *source;      // and by its name, ended by NUL, as long as the module; NULL: unknown
+	bool is_local;           // `local` may tell of the source file that it is local to
 };
 
 struct symbol_source { // one frame of an inline chain; strings live as long as the module
@@ -53,6 +51,9 @@ struct symbol_provider {
 	bool (*bounds)(struct symbol_module *module, void *state, uint64_t addr, struct extent *out);
 	// Other functions' names beside the symbol that lookup found; `*at` begins at 0. false: no more. May be NULL.
 	bool (*alias)(struct symbol_module *module, void *state, const struct symbol_hit *hit, size_t *at, struct symbol_hit *out);
+	// What is known of the source file that the symbol that lookup found is local to; its text lives as long as the module. false: nothing tells it from another of its
+	// name. May be NULL.
+	bool (*local)(struct symbol_module *module, void *state, const struct symbol_hit *hit, struct symbol_local *out);
 	// What the call that returns to `addr` + 1 calls; false: not known. May be NULL.
 	bool (*callee)(struct symbol_module *module, void *state, uint64_t addr, struct symbol_source *out);
 	void (*release)(void *state);

@@ -235,6 +235,23 @@ static void find_aliases(struct symbolizer *s, struct entry *entry, size_t p, co
 	s->last.alias_count = count;
 }
 
+static const struct symbol_local *copy_local(struct symbolizer *s, const struct symbol_local *local)
+{
+	struct symbol_local *copy = local != NULL ? arena_alloc(&s->arena, sizeof(*copy)) : NULL;
+	if (copy == NULL)
+		return NULL;
+	*copy = *local;
+	copy->source = local->source != NULL ? kept(s, local->source, strlen(local->source)) : NULL;
+	return copy;
+}
+
+static void find_local(struct symbolizer *s, struct entry *entry, size_t p, const struct symbol_hit *hit)
+{
+	struct symbol_local local;
+	if (s->providers[p]->local(&entry->module, entry->providers[p].state, hit, &local))
+		s->last.local = copy_local(s, &local);
+}
+
 // What is needed of a hit by every result it goes into.
 static void remember(struct symbolizer *s, struct entry *entry, size_t p, const struct symbol_hit *hit)
 {
@@ -249,9 +266,9 @@ static void remember(struct symbolizer *s, struct entry *entry, size_t p, const 
 	s->last.shown = s->options.demangle && hit->length > 0 && hit->name[0] == '_' ? shown(s, hit->name, hit->length) : s->last.linkage;
 	s->last.aliases = NULL;
 	s->last.alias_count = 0;
-	s->last.is_local = hit->is_local;
-	s->last.unit = hit->unit;
-	s->last.source = hit->source != NULL ? kept(s, hit->source, strlen(hit->source)) : NULL;
+	s->last.local = NULL;
+	if (hit->is_local && s->providers[p]->local != NULL)
+		find_local(s, entry, p, hit);
 	s->last.plain = NULL;
 	if (hit->has_aliases && s->providers[p]->alias != NULL)
 		find_aliases(s, entry, p, hit);
@@ -378,9 +395,7 @@ static void compose(struct symbolizer *s, struct symbol_result *result, const st
 		result->linkage_name = s->last.linkage;
 		result->aliases = s->last.aliases;
 		result->alias_count = s->last.alias_count;
-		result->is_local = s->last.is_local;
-		result->unit = s->last.unit;
-		result->source = s->last.source;
+		result->local = s->last.local;
 	}
 	result->frames = frames;
 	result->has_source = chain->count > 0;
@@ -412,7 +427,7 @@ struct symbol_result *symbolizer_resolve_one(struct symbolizer *s, struct entry 
 		return s->last.plain;
 	struct symbol_bounds bounds = { 0 };
 	bool is_bare = has_addr && !found && chain.count == 0, is_bounded = has_addr && !found && find_bounds(s, entry, image_addr, addr, &bounds);
-	if (is_bare && is_bounded && entry->bounded != NULL && entry->bounded->bounds.start == bounds.start && entry->bounded->missing == entry->module.missing)
+	if (is_bare && is_bounded && entry->bounded != NULL && entry->bounded->bounds->start == bounds.start && entry->bounded->missing == entry->module.missing)
 		return entry->bounded;
 	bool is_unknown = is_bare && !is_bounded;
 	if (is_unknown && entry->unknown != NULL && entry->unknown->missing == entry->module.missing)
@@ -427,12 +442,15 @@ struct symbol_result *symbolizer_resolve_one(struct symbolizer *s, struct entry 
 	compose(s, result, &hit, &chain);
 	if (found) {
 		result->symbol_start = image_address(entry, hit.start);
-		result->bounds = (struct symbol_bounds){ .start = result->symbol_start, .vaddr = hit.start };
 		result->module = hit.module != NULL ? kept(s, hit.module, hit.module_length) : NULL;
 	} else {
 		result->missing = has_addr ? entry->module.missing : SYMBOL_NOT_COVERED;
-		result->bounds = bounds;
 		result->symbol_start = bounds.start;
+		if (is_bounded) {
+			struct symbol_bounds *copy = arena_alloc(&s->arena, sizeof(*copy));
+			*copy = bounds;
+			result->bounds = copy;
+		}
 	}
 	return result;
 }
@@ -471,7 +489,8 @@ void symbolizer_preset(struct symbolizer *s, uint32_t image, uint64_t image_addr
 	}
 	result->frames = frames;
 	result->linkage_name = known->linkage_name != NULL ? kept(s, known->linkage_name, strlen(known->linkage_name)) : NULL;
-	result->source = known->source != NULL ? kept(s, known->source, strlen(known->source)) : NULL;
+	result->local = copy_local(s, known->local);
+	result->bounds = NULL; // by symbolizer_preset_bounds
 	result->module = known->module != NULL ? kept(s, known->module, strlen(known->module)) : NULL;
 	result->aliases = copy_aliases(s, known->aliases, known->alias_count);
 	result->callee = copy_aliases(s, known->callee, known->callee != NULL);

@@ -49,6 +49,14 @@ struct symbol_frame { // strings live as long as the symbolizer
 	bool is_inlined;     // into the frame that follows
 };
 
+// What is known of a function that is local to a source file (a static function of C or C++), beside its name: another of that name, with another start, may be
+// another function.
+struct symbol_local {
+	uint64_t vaddr;     // of its start, as `objdump -d` shows it
+	uint32_t unit;      // the number of the source file in the image; 0: unknown
+	const char *source; // its name as the symbol table has it, which may lack folders; NULL: unknown
+};
+
 // One of several functions whose code is one (gcc -fipa-icf, ld --icf). Strings live as long as the symbolizer.
 struct symbol_alias {
 	const char *linkage_name;
@@ -62,21 +70,17 @@ struct symbol_result {
 	uint64_t symbol_start;             // image address where the function starts: its symbol, or `bounds`
 	const char *linkage_name;          // not demangled, as in the symbol table; NULL: unresolved
 	enum symbol_missing missing;
-	struct symbol_bounds bounds;       // of an address without a name: the function that has it, where the file tells so much (elf/extents.h) and no symbol stands in
-	                                   // between. Of one with a name: its start alone
-	// The function is local to a source file (a static function of C or C++): another of this name, with another start, may be another function. `unit` is the
-	// file's number in the image (0: unknown), `source` its name as the symbol table has it, which may lack folders; NULL: unknown.
-	bool is_local;
-	uint32_t unit;
-	const char *source;
-	const char *module;                // kernel code: the module that has it, without brackets; NULL: the kernel itself
 	bool has_source;                   // `frames` hold an inline chain or lines from debug information
+	bool is_callee_known;              // `callee` was asked for (or preset): it holds, NULL or not
+	const struct symbol_bounds *bounds; // of an address without a name: the function that has it, where the file tells so much (elf/extents.h) and no symbol stands
+	                                   // in between; else NULL
+	const struct symbol_local *local;  // of a function that is local to a source file; else NULL
+	const char *module;                // kernel code: the module that has it, without brackets; NULL: the kernel itself
 	// Other functions whose code this is as well: the name shown was chosen by a rule, and who called knows better (symbolizer_callee).
 	// Names that stand together by convention are not listed: reserved ones (__libc_malloc), weak beside strong ones in C, versions,
 	// clones (.localalias), variants of a constructor, large-file names (lseek64), resolvers (IFUNC), what has another size or none.
 	const struct symbol_alias *aliases;
 	size_t alias_count;
-	bool is_callee_known;               // `callee` was asked for (or preset): it holds, NULL or not
 	const struct symbol_alias *callee; // by symbolizer_callee
 };
 

@@ -44,14 +44,13 @@ struct symbolizer {
 	struct recent files[RECENT], linkages[RECENT]; // providers' strings do not move while the symbolizer lives; by their addresses
 	// Addresses are asked in order, so one symbol is met many times in a row.
 	struct {
-		const char *name, *shown, *linkage, *source; // source: its text is kept
+		const char *name, *shown, *linkage;
 		size_t length;
 		uint64_t start, size;
 		const struct entry *entry;
 		const struct symbol_alias *aliases;
 		size_t alias_count;
-		bool is_local;
-		uint32_t unit;
+		const struct symbol_local *local;
 		struct symbol_result *plain; // of an address in it of which debug information tells nothing; NULL: none yet
 	} last;
 };

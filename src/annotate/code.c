@@ -119,7 +119,7 @@ static void whole_function(struct reading *r)
 	struct disassembled text;
 	while (disassemble(r->disassembler, &at, &left, vaddr, &text)) {
 		const struct symbol_result *where = symbolizer_lookup(r->symbolizer, r->id, offset);
-		bool is_known = where->missing == SYMBOL_FOUND || where->bounds.end != 0; // a function without a name has bounds
+		bool is_known = where->missing == SYMBOL_FOUND || where->bounds != NULL; // a function without a name has bounds
 		if (!is_known || where->symbol_start != code->start)
 			break;
 		add_instruction(r, &text, offset, where);

@@ -54,12 +54,15 @@ static bool add_image(struct symbolizer *symbolizer, const struct sampled_code *
 // What there is to say of a function beside its name: of one that an address follows in, once.
 static void add_function(struct name_image *image, const struct symbol_result *result)
 {
-	bool is_nameless = result->missing != SYMBOL_FOUND && result->bounds.end != 0;
-	struct name_function f = { .start = result->symbol_start, .vaddr = result->bounds.vaddr, .unit = result->unit, .source = result->source };
-	if (!is_nameless && !result->is_local)
+	const struct symbol_bounds *bounds = result->bounds;
+	const struct symbol_local *local = result->local;
+	struct name_function f;
+	if (bounds != NULL)
+		f = (struct name_function){ .start = bounds->start, .size = bounds->end - bounds->start, .vaddr = bounds->vaddr };
+	else if (local != NULL)
+		f = (struct name_function){ .start = result->symbol_start, .vaddr = local->vaddr, .unit = local->unit, .source = local->source };
+	else
 		return;
-	if (is_nameless)
-		f = (struct name_function){ .start = result->bounds.start, .size = result->bounds.end - result->bounds.start, .vaddr = result->bounds.vaddr };
 	if (image->functions.count == 0 || image->functions.data[image->functions.count - 1].start != f.start)
 		vec_push(&image->functions, f);
 }

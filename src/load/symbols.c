@@ -233,16 +233,15 @@ static int compare_function(const void *key, const void *entry)
 	return *start < f->start ? -1 : *start > f->start;
 }
 
-static void preset_source(const struct name_image *names, struct symbol_result *known)
+// Into `known`, whose `local` is `local` then.
+static void preset_source(const struct name_image *names, struct symbol_result *known, struct symbol_local *local)
 {
 	const struct name_function *f = names->functions.count == 0 ? NULL
 		: bsearch(&known->symbol_start, names->functions.data, names->functions.count, sizeof(*f), compare_function);
 	if (f == NULL || f->size > 0)
 		return;
-	known->is_local = true;
-	known->bounds = (struct symbol_bounds){ .start = f->start, .vaddr = f->vaddr };
-	known->unit = f->unit;
-	known->source = f->source;
+	*local = (struct symbol_local){ .vaddr = f->vaddr, .unit = f->unit, .source = f->source };
+	known->local = local;
 }
 
 static void preset_bounds(struct symbols *symbols, uint32_t image, const struct name_image *names)
@@ -273,7 +272,8 @@ static void preset_image(struct symbols *symbols, uint32_t image, const struct n
 		struct symbol_result known = { .frames = &frames[first], .count = count, .symbol_start = addr->symbol_start,
 		                               .linkage_name = addr->linkage_name };
 		struct symbol_alias aliases[ALIASES_MOST], callee;
-		preset_source(names, &known);
+		struct symbol_local local;
+		preset_source(names, &known, &local);
 		known.aliases = aliases;
 		known.alias_count = names->aliases.count > 0 ? find_aliases(names, addr->symbol_start, aliases) : 0;
 		known.is_callee_known = symbols->has_folded_names; // the recorder asked every call site that may matter
@@ -345,7 +345,8 @@ static uint32_t function_of(struct symbols *symbols, const char *name, const str
 {
 	struct profile *profile = symbols->loader->profile;
 	const char *linkage_name = result != NULL ? result->linkage_name : NULL;
-	uint64_t start = result != NULL && result->is_local ? result->symbol_start : 0;
+	const struct symbol_local *local = result != NULL ? result->local : NULL;
+	uint64_t start = local != NULL ? result->symbol_start : 0;
 	uint64_t hash = hash_pair((uint64_t)(uintptr_t)name ^ (uint64_t)dso << 48, (uint64_t)(uintptr_t)linkage_name ^ start << 20);
 	struct named *slot = &symbols->named[hash % NAMED_SLOTS];
 	if (!slot->is_used || slot->name != name || slot->linkage_name != linkage_name || slot->dso != dso || slot->start != start) {
@@ -353,9 +354,9 @@ static uint32_t function_of(struct symbols *symbols, const char *name, const str
 		                                     .linkage_name = linkage_name != NULL ? intern_name(symbols, linkage_name) : 0,
 		                                     .dso = dso, .is_known = name != NULL, .start = start };
 		if (start != 0) {
-			function.vaddr = result->bounds.vaddr;
-			function.unit = result->unit;
-			function.source = result->source != NULL ? intern_string(&profile->names, result->source) : 0;
+			function.vaddr = local->vaddr;
+			function.unit = local->unit;
+			function.source = local->source != NULL ? intern_string(&profile->names, local->source) : 0;
 		}
 		*slot = (struct named){ .name = name, .linkage_name = linkage_name, .start = start, .dso = dso, .is_used = true,
 		                        .function = profile_add_function(profile, &function) };
@@ -378,8 +379,8 @@ static uint32_t nameless_function(struct symbols *symbols, const struct symbol_b
 static void add_line(struct symbols *symbols, const struct symbol_frame *from, uint32_t dso, const struct symbol_result *result)
 {
 	struct profile *profile = symbols->loader->profile;
-	bool is_nameless = result != NULL && from->name == NULL && result->bounds.end != 0 && dso != PROFILE_NONE;
-	struct profile_line line = { .function = is_nameless ? nameless_function(symbols, &result->bounds, dso) :
+	bool is_nameless = result != NULL && from->name == NULL && result->bounds != NULL && dso != PROFILE_NONE;
+	struct profile_line line = { .function = is_nameless ? nameless_function(symbols, result->bounds, dso) :
 	                                         function_of(symbols, from != NULL ? from->name : NULL, result, dso) };
 	if (from != NULL && from->file != NULL) {
 		line.file = intern_string(&profile->names, from->file);

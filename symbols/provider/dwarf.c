@@ -87,10 +87,15 @@ static void prepare(struct symbol_module *module, void *state, const uint64_t *a
 	const struct source *source = state;
 	uint64_t *vaddrs = mem_resize(NULL, count, sizeof(*vaddrs));
 	size_t wanted = 0;
+	uint64_t from = 0, until = 0;
+	bool is_stub = false;
 	// The linker's stubs are in no unit, and every unit would have to be looked at to find that.
-	for (size_t i = 0; i < count; i++)
-		if (!plt_has(module->image, addrs[i]))
+	for (size_t i = 0; i < count; i++) {
+		if (addrs[i] < from || addrs[i] >= until)
+			is_stub = plt_has(module->image, from = addrs[i], &until);
+		if (!is_stub)
 			vaddrs[wanted++] = addrs[i] - source->bias;
+	}
 	dwarf_prepare(source->dwarf, vaddrs, wanted, jobs, deadline_s);
 	free(vaddrs);
 }

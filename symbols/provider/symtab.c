@@ -35,11 +35,17 @@ static bool bounds(struct symbol_module *module, void *state, uint64_t vaddr, st
 	return elf_symbols_bounds(module, state, vaddr, out);
 }
 
+static bool local(struct symbol_module *module, void *state, const struct symbol_hit *hit, struct symbol_local *out)
+{
+	(void)module;
+	return elf_symbols_local(state, hit, out);
+}
+
 static void release(void *state)
 {
 	elf_symbols_release(state);
 }
 
 const struct symbol_provider symbol_provider_symtab = {
-	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .bounds = bounds, .alias = alias, .release = release,
+	.name = "symtab", .order = 10, .serves = serves, .open = open_symtab, .lookup = lookup, .bounds = bounds, .alias = alias, .local = local, .release = release,
 };

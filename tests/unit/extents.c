@@ -14,19 +14,19 @@ static const char *shown_at(struct looked *l, const char *full, const char *labe
 		snprintf(text, sizeof(text), "%s", r->frames[r->count - 1].name);
 		return text;
 	}
-	if (r->bounds.end == 0)
+	if (r->bounds == NULL)
 		return "??";
 	image_vaddr_to_offset(l->image, at + offset, &start);
-	if (r->missing == SYMBOL_FOUND || start < r->bounds.start || start >= r->bounds.end || r->symbol_start != r->bounds.start)
+	if (r->missing == SYMBOL_FOUND || start < r->bounds->start || start >= r->bounds->end || r->symbol_start != r->bounds->start)
 		return "bounds that do not hold the address";
 	// The label where the function begins, by nm, so that the expectation needs no address.
 	static const char *const labels[] = { "hidden_one", "hidden_two", "hidden_part", "in_asm", "marker", "_start" };
 	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
-		if (nm(full, labels[i], &at, &size) && at == r->bounds.vaddr) {
+		if (nm(full, labels[i], &at, &size) && at == r->bounds->vaddr) {
 			snprintf(text, sizeof(text), "+%s", labels[i]);
 			return text;
 		}
-	snprintf(text, sizeof(text), "+0x%llx", (unsigned long long)r->bounds.vaddr);
+	snprintf(text, sizeof(text), "+0x%llx", (unsigned long long)r->bounds->vaddr);
 	return text;
 }
 
@@ -164,16 +164,16 @@ static void bounds(void)
 		return;
 	const struct symbol_result *r = at_vaddr(&l, one + 3);
 	ok(r == at_vaddr(&l, one + 9) && r != at_vaddr(&l, two), "one result for a function");
-	ok(r->frames[0].name == NULL && r->missing == SYMBOL_NO_SYMBOLS && r->bounds.vaddr == one && r->bounds.end - r->bounds.start == two - one, "its bounds");
-	struct symbol_bounds known = r->bounds;
+	ok(r->frames[0].name == NULL && r->missing == SYMBOL_NO_SYMBOLS && r->bounds != NULL && r->bounds->vaddr == one && r->bounds->end - r->bounds->start == two - one, "its bounds");
+	struct symbol_bounds known = *r->bounds;
 	struct symbol_bounds wrong = { .start = known.start + 0x1000, .end = known.start + 0x1000 };
 	uint32_t id = symbolizer_image(l.symbolizer, &(struct symbol_image){ .path = "/no/such/file", .map_fd = -1 });
 	symbolizer_preset_bounds(l.symbolizer, id, &known);
 	symbolizer_preset_bounds(l.symbolizer, id, &wrong);
 	r = symbolizer_lookup(l.symbolizer, id, known.start + 5);
-	ok(r->frames[0].name == NULL && r->missing == SYMBOL_NO_FILE && r->bounds.vaddr == one && r->symbol_start == known.start, "of a file that is not here");
-	ok(symbolizer_lookup(l.symbolizer, id, known.end)->bounds.end == 0 && symbolizer_lookup(l.symbolizer, id, known.start - 1)->bounds.end == 0, "and not beside them");
-	ok(symbolizer_lookup(l.symbolizer, id, wrong.start)->bounds.end == 0, "empty bounds are none");
+	ok(r->frames[0].name == NULL && r->missing == SYMBOL_NO_FILE && r->bounds != NULL && r->bounds->vaddr == one && r->symbol_start == known.start, "of a file that is not here");
+	ok(symbolizer_lookup(l.symbolizer, id, known.end)->bounds == NULL && symbolizer_lookup(l.symbolizer, id, known.start - 1)->bounds == NULL, "and not beside them");
+	ok(symbolizer_lookup(l.symbolizer, id, wrong.start)->bounds == NULL, "empty bounds are none");
 	look_end(&l);
 }
 
