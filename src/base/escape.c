@@ -1,5 +1,7 @@
 #include "base/escape.h"
 
+#include <string.h>
+
 
 static const char REPLACEMENT[] = "\xef\xbf\xbd"; // U+FFFD
 
@@ -102,9 +104,28 @@ void escape_folded(struct buf *out, const char *s, size_t length)
 	escape_controls(out, s, length, ';', ':');
 }
 
+// Programs for spreadsheets take a cell that begins so for a formula, or for one that goes on to the next quote, over tabs and line ends.
+static bool begins_formula(char c)
+{
+	return c != '\0' && strchr("=+-@\"'", c) != NULL;
+}
+
 void escape_tsv(struct buf *out, const char *s, size_t length)
 {
-	escape_controls(out, s, length, '\0', '\0');
+	if (length > 0 && begins_formula(*s)) {
+		buf_printf(out, "\\x%02x", (unsigned char)*s++);
+		length--;
+	}
+	while (length > 0) {
+		const char *backslash = memchr(s, '\\', length);
+		size_t plain = backslash != NULL ? (size_t)(backslash - s) : length;
+		escape_controls(out, s, plain, '\0', '\0');
+		if (backslash == NULL)
+			return;
+		buf_string(out, "\\x5c");
+		s += plain + 1;
+		length -= plain + 1;
+	}
 }
 
 static bool is_xml_char(uint32_t c) // XML 1.0 (5th ed.), production 2

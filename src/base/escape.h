@@ -18,7 +18,8 @@ size_t utf8_columns(const char *s, size_t length);
 void escape_terminal(struct buf *out, const char *s, size_t length);
 // Folded: as for a terminal, and ';' becomes ':'. The result is one frame.
 void escape_folded(struct buf *out, const char *s, size_t length);
-// TSV: controls (tab and newline among them) as \xNN.
+// One cell of TSV: controls (tab and newline among them) as \xNN, and so a backslash, and what a spreadsheet takes for the beginning of a formula or a quoted
+// cell: a first = + - @ " or '. Whoever turns each \xNN into its byte and \u{…} into its character has the text again. Not for numbers.
 void escape_tsv(struct buf *out, const char *s, size_t length);
 // XML and HTML text or quoted attribute: & < > " ' as entities; what XML 1.0 forbids, and broken UTF-8, as U+FFFD.
 void escape_xml(struct buf *out, const char *s, size_t length);

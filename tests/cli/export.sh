@@ -143,4 +143,22 @@ ps export -i "$small" --format speedscope --no-inline
 unlike "$out" '"spin"' "--no-inline"
 ps export -i "$small" --format speedscope --merge-threads
 like "$out" '"name":"1 threads"' "--merge-threads"
+
+# A spreadsheet takes some cells for formulas, and a quote for the begin of a cell that goes on over tabs: text cells are escaped, and can be had again.
+printf '%s\n' 'app;=1+1 60' 'app;@x 60' 'app;+y 60' 'app;-[View draw] 60' 'app;"q 60' "app;'a 60" 'app;back\slash 60' 'app;a=b 60' >"$work/formulas.folded"
+for writer in "report --format tsv -s symbol" "export --format tsv" "report --format tsv -s comm,symbol"; do
+	"$perfsample" $writer -i "$work/formulas.folded" >"$work/tsv" 2>"$work/err"
+	"$perfsample" report -i "$work/formulas.folded" --format json -s symbol 2>/dev/null | python3 -c '
+import csv, json, re, sys
+rows = [line.split("\t") for line in open(sys.argv[1]).read().splitlines()]
+assert all(len(r) == len(rows[0]) for r in rows) and rows == list(csv.reader(open(sys.argv[1], newline=""), "excel-tab"))
+bad = [c for r in rows for c in r if c[:1] in set("=+-@\"\x27") and not re.fullmatch(r"-?[0-9.e+-]+", c)]
+assert not bad, bad
+undone = {re.sub(r"\\x([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), r[rows[0].index("symbol")]) for r in rows[1:]}
+wanted = {f["symbol"] for f in json.load(sys.stdin)["events"][0]["functions"] if f["self"]["samples"]}
+assert wanted <= undone, wanted - undone
+assert "=1+1" in wanted and "back\\slash" in wanted, wanted
+' "$work/tsv" 2>>"$work/err"
+	ok $? "$writer: no cell is a formula or begins with a quote, and each name can be had again"
+done
 done_testing

@@ -76,6 +76,15 @@ static void test_others(void)
 	escaped(escape_folded, "folded: semicolon", "a;b", "a:b");
 	escaped(escape_folded, "folded: controls", "a\n1\tb", "a\\x0a1\\x09b");
 	escaped(escape_tsv, "TSV: tab and newline", "a\tb\nc;d", "a\\x09b\\x0ac;d");
+	escaped(escape_tsv, "TSV: a formula", "=HYPERLINK(\"x\")", "\\x3dHYPERLINK(\"x\")");
+	escaped(escape_tsv, "TSV: other beginnings of formulas", "@x", "\\x40x");
+	escaped(escape_tsv, "TSV: an operator", "+", "\\x2b");
+	escaped(escape_tsv, "TSV: a method of Objective-C", "-[View draw]", "\\x2d[View draw]");
+	escaped(escape_tsv, "TSV: a quote", "\"a", "\\x22a");
+	escaped(escape_tsv, "TSV: an apostrophe", "'a", "\\x27a");
+	escaped(escape_tsv, "TSV: inside they are themselves", "a=b-c+d@e\"f'", "a=b-c+d@e\"f'");
+	escaped(escape_tsv, "TSV: a backslash, so that all can be undone", "\\x3d\\", "\\x5cx3d\\x5c");
+	escaped(escape_tsv, "TSV: nothing", "", "");
 	escaped(escape_xml, "XML: markup", "</script><a href=\"x\" b='y'>&", "&lt;/script&gt;&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;");
 	escaped(escape_xml, "XML: forbidden characters", "\x01\x1b\xef\xbf\xbe\xff", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 	escaped(escape_xml, "XML: tab and newline are allowed", "\t\n\r", "\t\n\r");
