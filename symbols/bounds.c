@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/search.h"
+#include "base/sort.h"
 
 static int by_start(const void *a, const void *b)
 {
@@ -23,7 +24,7 @@ void bounds_add(struct bounds_table *table, const struct symbol_bounds *bounds)
 bool bounds_find(struct bounds_table *table, uint64_t image_addr, struct symbol_bounds *out)
 {
 	if (!table->is_sorted && table->rows.count > 1)
-		qsort(table->rows.data, table->rows.count, sizeof(*table->rows.data), by_start);
+		sort_stable(table->rows.data, table->rows.count, sizeof(*table->rows.data), by_start);
 	table->is_sorted = true;
 	size_t next = first_not(0, table->rows.count, i, table->rows.data[i].start <= image_addr);
 	if (next == 0 || image_addr >= table->rows.data[next - 1].end)

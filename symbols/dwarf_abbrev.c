@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/search.h"
+#include "base/sort.h"
 #include "symbols/dwarf_internal.h"
 
 enum { ATTRS_LIMIT = 1 << 20, ENTRIES_LIMIT = 1 << 20 };
@@ -231,7 +232,7 @@ static struct abbrev_table *read_table(const struct dwarf_unit *unit)
 		vec_push(&table->entries, entry);
 	}
 	if (!sorted)
-		qsort(table->entries.data, table->entries.count, sizeof(struct abbrev), compare_codes);
+		sort_stable(table->entries.data, table->entries.count, sizeof(struct abbrev), compare_codes);
 	return copy_table(table);
 }
 

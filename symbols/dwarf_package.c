@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "symbols/damage.h"
 #include "symbols/dwarf_internal.h"
 
@@ -86,7 +87,7 @@ void dwarf_package_read(struct dwarf *dwarf)
 		free(text);
 	}
 	if (dwarf->package.count > 0)
-		qsort(dwarf->package.data, dwarf->package.count, sizeof(*dwarf->package.data), by_info);
+		sort_stable(dwarf->package.data, dwarf->package.count, sizeof(*dwarf->package.data), by_info);
 	buf_release(&storage);
 }
 

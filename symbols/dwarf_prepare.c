@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "symbols/dwarf_internal.h"
 
 enum { JOBS_LIMIT = 64, BYTES_A_JOB = 256 * 1024 /* what a thread costs is a third of the time that so many take */ };
@@ -67,7 +68,7 @@ static void read_unit(const struct prepare *p, const struct task *task)
 		vec_push(&vaddrs, p->asked.data[i - 1].vaddr);
 	}
 	if (!is_sorted)
-		qsort(vaddrs.data, vaddrs.count, sizeof(vaddrs.data[0]), compare);
+		sort_stable(vaddrs.data, vaddrs.count, sizeof(vaddrs.data[0]), compare);
 	if (task->dies != NULL) {
 		map_pages(task->dies);
 		dwarf_functions_ask(task->dies, vaddrs.data, vaddrs.count);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/search.h"
+#include "base/sort.h"
 #include "symbols/limits.h"
 #include "symbols/text_file.h"
 
@@ -109,7 +110,7 @@ static void flatten(struct jit_map *map)
 	struct start_order *order = mem_resize(NULL, count, sizeof(*order));
 	for (size_t i = 0; i < count; i++)
 		order[i] = (struct start_order){ .start = map->entries.data[i].start, .entry = (uint32_t)i };
-	qsort(order, count, sizeof(*order), compare_starts);
+	sort_stable(order, count, sizeof(*order), compare_starts);
 	for (size_t i = 0; i < count; i++) {
 		advance(map, &heap, order[i].start);
 		heap_push(&heap, order[i].entry);

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/regular.h"
 #include "base/search.h"
+#include "base/sort.h"
 
 enum { MAGIC = 0x4a695444, HEADER_BYTES = 40, RECORD_BYTES = 16, LINES_MOST = 16 << 20 };
 enum { CODE_LOAD = 0, CODE_MOVE = 1, CODE_DEBUG_INFO = 2, CODE_CLOSE = 3, CODE_UNWINDING_INFO = 4 };
@@ -150,7 +151,7 @@ static void parse_debug_info(struct parsing *p, struct bytes *body)
 		p->line_count++;
 	}
 	if (p->line_count > 1)
-		qsort(out->lines.data + p->first_line, p->line_count, sizeof(*out->lines.data), by_addr);
+		sort_stable(out->lines.data + p->first_line, p->line_count, sizeof(*out->lines.data), by_addr);
 }
 
 static void parse_unwinding_info(struct parsing *p, struct bytes *body)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "symbols/elf_symbols.h"
 
 enum { RELOCATIONS_LIMIT = 16 * 1024 * 1024, PLT_ENTRY_BYTES = 16 };
@@ -75,7 +76,7 @@ static void read_relocations(struct plt *plt, bool own)
 		}
 	}
 	if (plt->slots.count > 0)
-		qsort(plt->slots.data, plt->slots.count, sizeof(plt->slots.data[0]), compare_slots);
+		sort_stable(plt->slots.data, plt->slots.count, sizeof(plt->slots.data[0]), compare_slots);
 }
 
 // The GOT slot of an x86-64 entry: [endbr64] [bnd] jmp *disp32(%rip), in one 16-byte entry (8 in .plt.got).

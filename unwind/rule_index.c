@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "unwind/rule_table.h"
 
 enum { SPARSE_BYTES = 4096 };
@@ -69,7 +70,7 @@ static void take_index(struct rule_table *table, struct fde_ref *fdes, size_t co
 	if (fdes == NULL && count == 0)
 		fdes = mem_zero(1, sizeof(*fdes)); // a scan that found none: there may be a header, but it is wrong
 	if (!sorted)
-		qsort(fdes, count, sizeof(*fdes), compare_refs);
+		sort_stable(fdes, count, sizeof(*fdes), compare_refs);
 	table->fdes = fdes;
 	table->fde_count = count;
 	table->compiled = mem_zero(count > 0 ? count : 1, sizeof(*table->compiled));

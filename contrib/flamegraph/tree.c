@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 enum { MOST_NODES = 1 << 28 };
 
 void flame_tree_init(struct flame_tree *tree)
@@ -123,7 +125,7 @@ struct flame_children flame_tree_children(const struct flame_tree *tree)
 		const struct flame_node *n = &tree->nodes.data[i];
 		orders[i - 1] = (struct order){ n->parent, (uint32_t)i, intern_text(&tree->names, n->name), intern_length(&tree->names, n->name) };
 	}
-	qsort(orders, count - 1, sizeof(*orders), compare);
+	sort_stable(orders, count - 1, sizeof(*orders), compare);
 	struct flame_children c = { mem_zero(count, sizeof(*c.nodes)), mem_zero(count + 1, sizeof(*c.first)) };
 	for (size_t i = 0, node = 0; node <= count; node++) {
 		c.first[node] = i;

@@ -6,6 +6,7 @@
 
 #include "annotate/code.h"
 #include "base/closest.h"
+#include "base/sort.h"
 #include "profile/weights.h"
 
 struct group { // samples of one name in a file: in functions, or where it was inlined
@@ -220,7 +221,7 @@ static void finish_lines(struct building *b)
 	struct annotation *out = b->out;
 	struct annotation copy = *out; // the order of files is looked up while lines move
 	copy.lines.data = mem_copy(out->lines.data, out->lines.count * sizeof(*out->lines.data));
-	qsort_r(out->lines.data, out->lines.count, sizeof(*out->lines.data), by_file_and_line, &copy);
+	sort_stable_with(out->lines.data, out->lines.count, sizeof(*out->lines.data), by_file_and_line, &copy);
 	free(copy.lines.data);
 	for (size_t i = 0; i < out->lines.count; i++)
 		out->lines.data[i].count = annotate_count(b->options, out->lines.data[i].count.samples, out->lines.data[i].count.share, out);
@@ -252,7 +253,7 @@ static int by_addr(const void *a, const void *b)
 static void list_instructions(struct building *b)
 {
 	if (b->addrs.count > 0)
-		qsort(b->addrs.data, b->addrs.count, sizeof(*b->addrs.data), by_addr);
+		sort_stable(b->addrs.data, b->addrs.count, sizeof(*b->addrs.data), by_addr);
 	for (size_t first = 0, end; first < b->addrs.count; first = end) {
 		for (end = first + 1; end < b->addrs.count && b->addrs.data[end].start == b->addrs.data[first].start;)
 			end++;

@@ -61,3 +61,78 @@ void sort_items(struct sort_item *items, size_t count)
 		memcpy(items, from, count * sizeof(*items));
 	free(other);
 }
+
+// ---------------------------------------------------------------- by a comparison
+
+enum { RUN = 8 };
+
+struct sorting { size_t size; sort_compare_with_fn *compare; void *context; };
+
+// `spare` has room for one item.
+static void insert_items(char *items, size_t count, char *spare, const struct sorting *s)
+{
+	for (size_t i = 1; i < count; i++) {
+		size_t to = i;
+		while (to > 0 && s->compare(items + (to - 1) * s->size, items + i * s->size, s->context) > 0)
+			to--;
+		if (to == i)
+			continue;
+		memcpy(spare, items + i * s->size, s->size);
+		memmove(items + (to + 1) * s->size, items + to * s->size, (i - to) * s->size);
+		memcpy(items + to * s->size, spare, s->size);
+	}
+}
+
+// Two sorted runs that stand one behind the other, into `to`. Of equals those of the first come first.
+static void merge_runs(const char *from, size_t first, size_t count, char *to, const struct sorting *s)
+{
+	const char *a = from, *middle = from + first * s->size, *b = middle, *end = from + count * s->size;
+	if (first == count || s->compare(middle - s->size, middle, s->context) <= 0) { // in order as they stand
+		memcpy(to, from, count * s->size);
+		return;
+	}
+	while (a < middle && b < end) {
+		const char **next = s->compare(a, b, s->context) <= 0 ? &a : &b;
+		memcpy(to, *next, s->size);
+		*next += s->size;
+		to += s->size;
+	}
+	memcpy(to, a, (size_t)(middle - a));
+	memcpy(to + (middle - a), b, (size_t)(end - b));
+}
+
+void sort_stable_with(void *base, size_t count, size_t size, sort_compare_with_fn *compare, void *context)
+{
+	const struct sorting s = { size, compare, context };
+	if (count < 2)
+		return;
+	char *items = base, *other = mem_alloc(count * size), *from = items, *to = other;
+	for (size_t at = 0; at < count; at += RUN)
+		insert_items(items + at * size, count - at < RUN ? count - at : RUN, other, &s);
+	for (size_t run = RUN; run < count; run *= 2) {
+		for (size_t at = 0; at < count; at += 2 * run) {
+			size_t both = count - at < 2 * run ? count - at : 2 * run;
+			merge_runs(from + at * size, both < run ? both : run, both, to + at * size, &s);
+		}
+		char *turn = from;
+		from = to;
+		to = turn;
+	}
+	if (from != items)
+		memcpy(items, from, count * size);
+	free(other);
+}
+
+struct without { sort_compare_fn *compare; };
+
+static int compare_without(const void *a, const void *b, void *context)
+{
+	const struct without *without = context;
+	return without->compare(a, b);
+}
+
+void sort_stable(void *base, size_t count, size_t size, sort_compare_fn *compare)
+{
+	struct without without = { compare };
+	sort_stable_with(base, count, size, compare_without, &without);
+}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "cli/option.h"
 
@@ -174,7 +175,7 @@ bool value_list(const char *text, uint64_t max, const char *spelled, uint32_t **
 		if (*at++ != ',')
 			goto wrong;
 	}
-	qsort(numbers.data, numbers.count, sizeof(*numbers.data), compare_u32);
+	sort_stable(numbers.data, numbers.count, sizeof(*numbers.data), compare_u32);
 	size_t kept = 1;
 	for (size_t i = 1; i < numbers.count; i++)
 		if (numbers.data[i] != numbers.data[kept - 1])

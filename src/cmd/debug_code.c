@@ -7,6 +7,7 @@
 #include "annotate/disassemble.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "cmd/debug_decode.h"
 
@@ -489,7 +490,7 @@ static struct rows follow(struct code *code, const struct code_function *functio
 		note_end(&rows, function, &f.states.data[i], insn);
 	}
 	rows.pops_nothing = rows.pops_nothing && rows.count == f.states.count && !rows.jumps_on;
-	qsort(rows.data, rows.count, sizeof(*rows.data), by_offset);
+	sort_stable(rows.data, rows.count, sizeof(*rows.data), by_offset);
 	free(f.state_of);
 	vec_release(&f.states);
 	vec_release(&f.offsets);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/sort.h"
 #include "cmd/inject_names.h"
 
 struct folded {
@@ -98,14 +99,14 @@ static void put_in_order(struct name_image *image)
 {
 	size_t kept = 0;
 	if (image->aliases.count > 0)
-		qsort(image->aliases.data, image->aliases.count, sizeof(image->aliases.data[0]), by_start);
+		sort_stable(image->aliases.data, image->aliases.count, sizeof(image->aliases.data[0]), by_start);
 	for (size_t i = 0; i < image->aliases.count; i++)
 		if (kept == 0 || by_start(&image->aliases.data[kept - 1], &image->aliases.data[i]) != 0)
 			image->aliases.data[kept++] = image->aliases.data[i];
 	image->aliases.count = kept;
 	kept = 0;
 	if (image->calls.count > 0)
-		qsort(image->calls.data, image->calls.count, sizeof(image->calls.data[0]), by_addr);
+		sort_stable(image->calls.data, image->calls.count, sizeof(image->calls.data[0]), by_addr);
 	for (size_t i = 0; i < image->calls.count; i++)
 		if (kept == 0 || image->calls.data[kept - 1].image_addr != image->calls.data[i].image_addr)
 			image->calls.data[kept++] = image->calls.data[i];

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "cmd/inject_names.h"
 #include "record/sample.h"
 
@@ -173,7 +174,7 @@ static int by_time(const void *a, const void *b)
 
 static void put_in_order(struct join *join)
 {
-	qsort(join->sources.data, join->sources.count, sizeof(*join->sources.data), by_time);
+	sort_stable(join->sources.data, join->sources.count, sizeof(*join->sources.data), by_time);
 	join->are_apart = true;
 	for (size_t i = 0; i < join->sources.count; i++) {
 		const struct join_source *s = &join->sources.data[i];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "proc/dso.h"
 
 void inject_meta(struct names *names, const struct names *from, bool with_host)
@@ -104,7 +105,7 @@ void inject_names(struct names *names, const struct profile *p, const struct nam
 			vec_push(&places, (struct place){ f->dso, i, f->image_addr });
 	}
 	if (places.count > 0)
-		qsort(places.data, places.count, sizeof(*places.data), by_place);
+		sort_stable(places.data, places.count, sizeof(*places.data), by_place);
 	for (size_t i = 0; from != NULL && i < from->codes.count; i++) // where a JIT compiler's code was, and when
 		vec_push(&names->codes, from->codes.data[i]);
 	struct name_image *to = NULL;

@@ -7,6 +7,7 @@
 
 #include "archive/layout.h"
 #include "archive/store.h"
+#include "base/sort.h"
 #include "record/sampled.h"
 
 static bool save(int folder_fd, const char *path, const char *file_name, const struct image *image, struct saved_images *out, struct err *err)
@@ -44,7 +45,7 @@ bool record_save_images(const struct session *session, const char *folder, struc
 	for (size_t i = 0; i < sampled->addrs.count; i++)
 		vec_push(&dsos, sampled->addrs.data[i].dso);
 	if (dsos.count > 0)
-		qsort(dsos.data, dsos.count, sizeof(*dsos.data), by_dso);
+		sort_stable(dsos.data, dsos.count, sizeof(*dsos.data), by_dso);
 	bool good = true;
 	for (size_t i = 0; good && i < dsos.count; i++) {
 		if (i > 0 && dsos.data[i] == dsos.data[i - 1])

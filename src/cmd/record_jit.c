@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/search.h"
+#include "base/sort.h"
 #include "elf/guard.h"
 #include "symbols/jitdump.h"
 
@@ -45,7 +46,7 @@ static void add_names(struct names *names, struct symbolizer *symbolizer, const 
 	struct name_image *image = vec_add(&names->images);
 	image->path = code->jitdump_path;
 	image->kind = DSO_FILE;
-	qsort(places->offsets.data, places->offsets.count, sizeof(*places->offsets.data), by_value);
+	sort_stable(places->offsets.data, places->offsets.count, sizeof(*places->offsets.data), by_value);
 	for (size_t i = 0; i < places->offsets.count; i++) {
 		uint64_t offset = places->offsets.data[i];
 		if (i > 0 && offset == places->offsets.data[i - 1])

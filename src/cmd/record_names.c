@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "cmd/record_jit.h"
 #include "symbols/damage.h"
 
@@ -78,7 +79,7 @@ static void sort_functions(struct name_image *image)
 {
 	size_t kept = 0;
 	if (image->functions.count > 0)
-		qsort(image->functions.data, image->functions.count, sizeof(image->functions.data[0]), by_function);
+		sort_stable(image->functions.data, image->functions.count, sizeof(image->functions.data[0]), by_function);
 	for (size_t i = 0; i < image->functions.count; i++)
 		if (kept == 0 || by_function(&image->functions.data[kept - 1], &image->functions.data[i]) != 0)
 			image->functions.data[kept++] = image->functions.data[i];
@@ -126,7 +127,7 @@ static void sort_aliases(struct name_image *image)
 {
 	size_t kept = 0;
 	if (image->aliases.count > 0)
-		qsort(image->aliases.data, image->aliases.count, sizeof(image->aliases.data[0]), by_start);
+		sort_stable(image->aliases.data, image->aliases.count, sizeof(image->aliases.data[0]), by_start);
 	for (size_t i = 0; i < image->aliases.count; i++)
 		if (kept == 0 || by_start(&image->aliases.data[kept - 1], &image->aliases.data[i]) != 0)
 			image->aliases.data[kept++] = image->aliases.data[i];
@@ -175,7 +176,7 @@ static void ask_servers(struct symbolizer *symbolizer, const struct symbol_query
 			vec_push(&images, (struct asked_image){ known[i].image, next - i });
 	}
 	if (images.count > 0)
-		qsort(images.data, images.count, sizeof(images.data[0]), most_addrs);
+		sort_stable(images.data, images.count, sizeof(images.data[0]), most_addrs);
 	for (size_t i = 0; i < images.count; i++)
 		symbolizer_image_ask(symbolizer, images.data[i].image);
 	vec_release(&images);
@@ -214,7 +215,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 	const struct sampled *sampled = session_sampled(session);
 	size_t count = sampled->addrs.count;
 	struct sampled_addr *addrs = mem_copy(sampled->addrs.data, count * sizeof(*addrs));
-	qsort(addrs, count, sizeof(*addrs), by_place);
+	sort_stable(addrs, count, sizeof(*addrs), by_place);
 
 	VEC(struct symbol_query) queries = { 0 };
 	uint32_t dso = DSO_NONE, image = 0;

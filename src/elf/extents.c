@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "elf/cfi.h"
 
@@ -60,7 +61,7 @@ static void scan(const struct extents *e, struct table *table, bool stops_at_zer
 		offset = entry.next;
 	}
 	if (table->found.count > 0)
-		qsort(table->found.data, table->found.count, sizeof(*table->found.data), by_start);
+		sort_stable(table->found.data, table->found.count, sizeof(*table->found.data), by_start);
 }
 
 struct extents *extents_new(const struct image *image)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "base/sort.h"
 #include "export/counts.h"
 #include "export/notes.h"
 #include "export/place.h"
@@ -194,7 +195,7 @@ static void put_arcs(struct writer *w)
 		memcpy(&order[id - 1].key, intern_text(&w->arcs, id), sizeof(struct arc_key));
 		order[id - 1].id = id;
 	}
-	qsort(order, count, sizeof(*order), compare);
+	sort_stable(order, count, sizeof(*order), compare);
 	for (size_t i = 0; i < count; i++) {
 		if (order[i].key.place != place) {
 			place = order[i].key.place;

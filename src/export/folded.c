@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "base/sort.h"
 #include "export/counts.h"
 #include "export/exporter.h"
 #include "export/place.h"
@@ -284,7 +285,7 @@ static void push_children(struct folding *f, uint32_t first, size_t prefix_size)
 	struct pending *data = f->pending.data + from;
 	size_t count = f->pending.count - from;
 	if (count > 1)
-		qsort_r(data, count, sizeof(*data), compare, f);
+		sort_stable_with(data, count, sizeof(*data), compare, f);
 	for (size_t i = 0; i < count / 2; i++) { // the first is taken first, so it stands last
 		struct pending swapped = data[i];
 		data[i] = data[count - 1 - i];

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 static const char *const mark_names[MARK_COUNT] = { "[truncated]", "[unwind failed]", "[no stack]" };
 
 // ---------------------------------------------------------------- places: functions, then a place a dso, then one for no dso, then marks
@@ -250,7 +252,7 @@ static double median_distance(const struct export_input *input, const struct exp
 	}
 	double median = 0;
 	if (distances.count > 0) {
-		qsort(distances.data, distances.count, sizeof(*distances.data), compare_u64);
+		sort_stable(distances.data, distances.count, sizeof(*distances.data), compare_u64);
 		size_t middle = distances.count / 2;
 		median = (double)distances.data[middle];
 	}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/search.h"
+#include "base/sort.h"
 
 // ---------------------------------------------------------------- placing
 
@@ -58,7 +59,7 @@ void losses_place(const struct losses *gaps, struct losses *records, struct loss
 {
 	enum { RECORDS_MOST = 4096 }; // of one gap
 	if (records->items.count > 1)
-		qsort(records->items.data, records->items.count, sizeof(*records->items.data), by_end);
+		sort_stable(records->items.data, records->items.count, sizeof(*records->items.data), by_end);
 	for (size_t i = 0; i < gaps->items.count; i++) {
 		const struct loss *gap = &gaps->items.data[i];
 		// Records are in the order of their ends: skip what ended before, and stop a while behind.
@@ -70,7 +71,7 @@ void losses_place(const struct losses *gaps, struct losses *records, struct loss
 		place_gap(placed, gap, has_records ? records->items.data + low : NULL, has_records ? end - low : 0);
 	}
 	if (placed->items.count > 1)
-		qsort(placed->items.data, placed->items.count, sizeof(*placed->items.data), by_start);
+		sort_stable(placed->items.data, placed->items.count, sizeof(*placed->items.data), by_start);
 }
 
 // ---------------------------------------------------------------- windows of time

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "unwind/code_views.h"
 
 _Static_assert((int)NAMES_PAGE_BYTES == (int)CODE_PAGE_BYTES, "what a recording holds is what views are made of");
@@ -48,7 +49,7 @@ struct code_bytes *code_bytes_new(const struct names *names)
 		vec_push(&process->turns, to_ns);
 	}
 	for (size_t i = 0; i < code->processes.count; i++)
-		qsort(code->processes.data[i].turns.data, code->processes.data[i].turns.count, sizeof(uint64_t), by_value);
+		sort_stable(code->processes.data[i].turns.data, code->processes.data[i].turns.count, sizeof(uint64_t), by_value);
 	return code;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 
 enum { HOT_ONE_IN = 100 };
 
@@ -39,7 +40,7 @@ void hot_dsos(struct hot_dsos *out, const struct profile *profile)
 		if (of_dso[dso] > 0 && of_dso[dso] >= total / HOT_ONE_IN)
 			vec_push(&out->rows, (struct hot_dso){ dso, of_dso[dso] });
 	if (out->rows.count > 0)
-		qsort(out->rows.data, out->rows.count, sizeof(out->rows.data[0]), most_first);
+		sort_stable(out->rows.data, out->rows.count, sizeof(out->rows.data[0]), most_first);
 	free(of_stack);
 	free(of_dso);
 	free(seen_in);

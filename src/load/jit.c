@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "elf/guard.h"
 #include "load/loader.h"
 
@@ -82,7 +83,7 @@ static int by_time(const void *a, const void *b)
 static void add_source(struct jit *jit, struct jit_source *source)
 {
 	if (source->loads.count > 0)
-		qsort(source->loads.data, source->loads.count, sizeof(*source->loads.data), by_time);
+		sort_stable(source->loads.data, source->loads.count, sizeof(*source->loads.data), by_time);
 	if (source->loads.count > 0 && source->loads.data[0].time_ns < jit->next_ns)
 		jit->next_ns = source->loads.data[0].time_ns;
 	vec_push(&jit->sources, *source);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "load/hot.h"
 #include "load/perf_map.h"
 #include "load/symbols.h"
@@ -127,7 +128,7 @@ static void collect_addrs(const struct profile *profile, uint32_t dso, struct ad
 		if (profile->frames.data[i].dso == dso)
 			vec_push(&out->all, profile->frames.data[i].image_addr);
 	if (out->all.count > 0)
-		qsort(out->all.data, out->all.count, sizeof(*out->all.data), by_value);
+		sort_stable(out->all.data, out->all.count, sizeof(*out->all.data), by_value);
 }
 
 static uint32_t image_for(struct symbols *symbols, uint32_t dso)

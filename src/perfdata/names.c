@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/intern.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "elf/vdso.h"
 #include "perfdata/names_functions.h"
 
@@ -305,7 +306,7 @@ static void encode_jits(struct buf *out, const struct names *names)
 {
 	struct name_jit *sorted = mem_copy(names->jits.data, names->jits.count * sizeof(*sorted));
 	if (names->jits.count > 0)
-		qsort(sorted, names->jits.count, sizeof(*sorted), by_code);
+		sort_stable(sorted, names->jits.count, sizeof(*sorted), by_code);
 	for (size_t i = 0; i < names->jits.count; i++) {
 		const struct name_jit *jit = &sorted[i];
 		uint32_t sum = htole32(checksum(jit->bytes, jit->size));
@@ -324,7 +325,7 @@ static void encode_pages(struct buf *out, const struct names *names)
 {
 	struct name_page *sorted = mem_copy(names->pages.data, names->pages.count * sizeof(*sorted));
 	if (names->pages.count > 0)
-		qsort(sorted, names->pages.count, sizeof(*sorted), by_page);
+		sort_stable(sorted, names->pages.count, sizeof(*sorted), by_page);
 	for (size_t i = 0; i < names->pages.count; i++) {
 		const struct name_page *page = &sorted[i];
 		uint32_t sum = htole32(checksum(page->bytes, NAMES_PAGE_BYTES));

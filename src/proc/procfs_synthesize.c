@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/sort.h"
 #include "proc/procfs.h"
 #include "proc/procfs_moved.h"
 #include "proc/procfs_read.h"
@@ -373,7 +374,7 @@ static void add_modules(struct buf *out, const char *file, const struct trailer 
 	}
 	proc_lines_close(&lines);
 	if (modules.count > 0)
-		qsort(modules.data, modules.count, sizeof(*modules.data), compare_modules);
+		sort_stable(modules.data, modules.count, sizeof(*modules.data), compare_modules);
 	for (size_t i = 0; i < modules.count; i++) {
 		const struct module *module = &modules.data[i];
 		uint64_t end = module->start + module->bytes;

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "elf/vdso.h"
 #include "proc/maps.h"
@@ -586,7 +587,7 @@ void spaces_each_process(struct spaces *spaces, void (*visit)(struct process *pr
 		if (spaces->processes.data[i] != NULL)
 			vec_push(&sorted, &spaces->processes.data[i]->process);
 	if (sorted.count > 1)
-		qsort(sorted.data, sorted.count, sizeof(*sorted.data), by_pid);
+		sort_stable(sorted.data, sorted.count, sizeof(*sorted.data), by_pid);
 	for (size_t i = 0; i < sorted.count; i++)
 		visit(sorted.data[i], context);
 	vec_release(&sorted);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 enum column { COLUMN_TIME, COLUMN_WEIGHT, COLUMN_STACK, COLUMN_CONTEXT, COLUMNS };
 enum { READ_AHEAD = 8 }; // a value is read as a whole word, wherever it begins
@@ -414,7 +415,7 @@ void samples_sort(struct samples *samples)
 	struct sample_point *points = mem_alloc(count * sizeof(*points));
 	for (size_t first = 0, some; (some = samples_points(samples, first, points + first, count - first)) > 0; first += some)
 		;
-	qsort(points, count, sizeof(*points), by_time); // glibc's keeps the order of equals
+	sort_stable(points, count, sizeof(*points), by_time);
 	samples_truncate(samples, 0);
 	samples->is_out_of_order = false;
 	samples->newest_ns = 0;

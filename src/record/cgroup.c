@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "base/vec.h"
 #include "proc/procfs.h"
 
@@ -282,7 +283,7 @@ bool cgroup_pids(const struct cgroup *cgroup, struct procfs_ids *out)
 	bool good = read_pids(cgroup->fd, out);
 	good &= walk(cgroup->fd, 0, collect, out);
 	if (out->ids.count > 0)
-		qsort(out->ids.data, out->ids.count, sizeof(int32_t), compare_ids);
+		sort_stable(out->ids.data, out->ids.count, sizeof(int32_t), compare_ids);
 	return good;
 }
 
@@ -316,7 +317,7 @@ static bool holds_only(const struct cgroup *cgroup, const int32_t *pids, size_t 
 	for (size_t i = 0; i < count; i++)
 		vec_push(&family.ids, pids[i]);
 	if (family.ids.count > 0)
-		qsort(family.ids.data, family.ids.count, sizeof(int32_t), compare_ids);
+		sort_stable(family.ids.data, family.ids.count, sizeof(int32_t), compare_ids);
 	bool good = cgroup_pids(cgroup, &members);
 	for (size_t i = 0; good && i < members.ids.count; i++) {
 		const int32_t *member = &members.ids.data[i];

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "perf/event_set.h"
 
 enum {
@@ -93,7 +94,7 @@ static int by_value(const void *a, const void *b)
 
 static double median(double *values, size_t count)
 {
-	qsort(values, count, sizeof(*values), by_value);
+	sort_stable(values, count, sizeof(*values), by_value);
 	return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 

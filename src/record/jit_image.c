@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "elf/image_parts.h"
 #include "proc/procfs.h"
@@ -74,7 +75,7 @@ static bool contradicts_itself(const struct search *search)
 			vec_push(&ranges, (struct range){ fde.start, fde.end });
 	}
 	if (ranges.count > 0)
-		qsort(ranges.data, ranges.count, sizeof(*ranges.data), by_start);
+		sort_stable(ranges.data, ranges.count, sizeof(*ranges.data), by_start);
 	for (size_t i = 1; i < ranges.count && !is_double; i++)
 		is_double = ranges.data[i].start < ranges.data[i - 1].end;
 	vec_release(&ranges);

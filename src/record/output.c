@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include "base/sort.h"
 #include "base/vec.h"
 #include "perf/record.h"
 #include "record/spsc.h"
@@ -278,7 +279,7 @@ static void compact(struct output *output)
 void output_release(struct output *output, uint64_t up_to_ns)
 {
 	if (output->unsorted) {
-		qsort(output->index.data + output->first, output->index.count - output->first, sizeof(struct held), by_time);
+		sort_stable(output->index.data + output->first, output->index.count - output->first, sizeof(struct held), by_time);
 		output->unsorted = false;
 		output->newest_ns = output->index.data[output->index.count - 1].time_ns;
 	}

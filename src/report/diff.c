@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "report/diff_match.h"
 #include "report/estimate_more.h"
 
@@ -340,7 +341,7 @@ static void compare_rows(struct work *w, const struct diff_matches *matches)
 		judge_row(w, row, few[i]);
 	}
 	if (count > 0)
-		qsort(diff->rows.data, count, sizeof(*diff->rows.data), by_size);
+		sort_stable(diff->rows.data, count, sizeof(*diff->rows.data), by_size);
 	free(p);
 	free(q);
 	free(few);

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "base/sort.h"
 
 struct item { const struct digest_row *row; const char *name; size_t run; }; // name: by which it is matched
 
@@ -131,7 +132,7 @@ void diff_match(struct diff_matches *m, const struct digest *const *base, size_t
 	hash_map_release(&naming.told);
 	intern_release(&naming.texts);
 	if (items.count > 0)
-		qsort(items.data, items.count, sizeof(*items.data), by_name);
+		sort_stable(items.data, items.count, sizeof(*items.data), by_name);
 	for (size_t i = 0; i < items.count; i++) {
 		const struct digest_row *row = items.data[i].row;
 		struct diff_match *last = m->rows.count > 0 ? &m->rows.data[m->rows.count - 1] : NULL;

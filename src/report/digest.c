@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "profile/clones.h"
 #include "profile/core_events.h"
 #include "report/left_out.h"
@@ -76,7 +77,7 @@ static void join_equals(struct digest *digest)
 	size_t kept = 0;
 	if (digest->rows.count == 0)
 		return;
-	qsort(digest->rows.data, digest->rows.count, sizeof(*digest->rows.data), by_name);
+	sort_stable(digest->rows.data, digest->rows.count, sizeof(*digest->rows.data), by_name);
 	for (size_t i = 0; i < digest->rows.count; i++) {
 		struct digest_row *last = kept > 0 ? &digest->rows.data[kept - 1] : NULL, *row = &digest->rows.data[i];
 		if (last == NULL || by_name(last, row) != 0) {
@@ -120,7 +121,7 @@ static void keep_largest(struct digest *digest)
 	size_t kept = 0;
 	if (digest->inlined.count == 0)
 		return;
-	qsort(digest->inlined.data, digest->inlined.count, sizeof(*digest->inlined.data), by_inlined);
+	sort_stable(digest->inlined.data, digest->inlined.count, sizeof(*digest->inlined.data), by_inlined);
 	for (size_t i = 0; i < digest->inlined.count;) {
 		struct digest_inlined sum = digest->inlined.data[i++];
 		for (; i < digest->inlined.count && by_inlined(&sum, &digest->inlined.data[i]) == 0; i++)

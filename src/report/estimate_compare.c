@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "report/estimate_more.h"
 
 struct interval newcombe(double k1, double n1, double k2, double n2, double conf)
@@ -124,7 +125,7 @@ void adjust_p(const double *p, size_t count, enum adjustment how, double *adjust
 		order[i] = (struct ordered){ p[i], i };
 		harmonic += 1 / (double)(i + 1);
 	}
-	qsort(order, count, sizeof(*order), by_p);
+	sort_stable(order, count, sizeof(*order), by_p);
 	double running = how == ADJUST_HOLM ? 0 : 1;
 	for (size_t step = 0; step < count; step++) {
 		size_t i = how == ADJUST_HOLM ? step : count - 1 - step;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "report/estimate_more.h"
 
 static const double HETEROGENEOUS_Q = 0.01, TWICE = 2, LOSS_MATTERS = 0.01;
@@ -98,7 +99,7 @@ static int by_value(const void *a, const void *b)
 
 static double median_of(double *values, size_t count)
 {
-	qsort(values, count, sizeof(*values), by_value);
+	sort_stable(values, count, sizeof(*values), by_value);
 	return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
@@ -205,7 +206,7 @@ static void sort_rows(struct hosts *m)
 	uint32_t *now = mem_alloc((count + 1) * sizeof(*now));
 	for (size_t i = 0; i < count; i++)
 		places[i] = (struct place){ m->rows.data[i].share, m->rows.data[i].name, m->rows.data[i].dso, (uint32_t)i };
-	qsort(places, count, sizeof(*places), by_share);
+	sort_stable(places, count, sizeof(*places), by_share);
 	for (size_t i = 0; i < count; i++) {
 		sorted[i] = m->rows.data[places[i].row];
 		now[places[i].row] = (uint32_t)i;
@@ -213,7 +214,7 @@ static void sort_rows(struct hosts *m)
 	for (size_t i = 0; i < m->differing.count; i++)
 		m->differing.data[i].row = now[m->differing.data[i].row];
 	if (m->differing.count > 0)
-		qsort(m->differing.data, m->differing.count, sizeof(*m->differing.data), by_excess);
+		sort_stable(m->differing.data, m->differing.count, sizeof(*m->differing.data), by_excess);
 	if (count > 0)
 		memcpy(m->rows.data, sorted, count * sizeof(*sorted));
 	free(places);

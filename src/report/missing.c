@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/sort.h"
+
 struct counting {
 	const struct profile *profile;
 	struct missing *missing;
@@ -123,9 +125,9 @@ void missing_build(struct missing *missing, const struct profile *profile, const
 		if (!c.has_lines.data[i] && c.leaves.data[i] > 0)
 			vec_push(&missing->lineless, (struct lineless_image){ .dso = (uint32_t)i, .self = c.leaves.data[i] });
 	if (missing->images.count > 0)
-		qsort(missing->images.data, missing->images.count, sizeof(*missing->images.data), by_samples);
+		sort_stable(missing->images.data, missing->images.count, sizeof(*missing->images.data), by_samples);
 	if (missing->lineless.count > 0)
-		qsort(missing->lineless.data, missing->lineless.count, sizeof(*missing->lineless.data), by_self);
+		sort_stable(missing->lineless.data, missing->lineless.count, sizeof(*missing->lineless.data), by_self);
 	vec_release(&c.row_of);
 	vec_release(&c.has_lines);
 	vec_release(&c.leaves);

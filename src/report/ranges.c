@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "report/build.h"
 
 enum { RUN_INTERVALS = 1 << 12 };
@@ -132,8 +133,8 @@ static void find_ends(const struct ranges *r, size_t ranked, double least_lo, do
 		lo[i] = m->worst_case.lo;
 		hi[i] = m->worst_case.hi;
 	}
-	qsort(lo, ranked, sizeof(*lo), by_double);
-	qsort(hi, ranked, sizeof(*hi), by_double);
+	sort_stable(lo, ranked, sizeof(*lo), by_double);
+	sort_stable(hi, ranked, sizeof(*hi), by_double);
 }
 
 static void widen_ranks(const struct ranges *r, size_t ranked, size_t rows)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "report/build.h"
 
 enum { FEW_VISITS = 20, MIN_SAMPLES_FOR_WORKLOAD = 100 };
@@ -314,7 +315,7 @@ void build_rows(struct build *b)
 		if (b->tally.rows.data[i].total.weight > 0)
 			make_row(b, (uint32_t)i, vec_add(&event->rows));
 	if (event->rows.count > 0)
-		qsort(event->rows.data, event->rows.count, sizeof(*event->rows.data), b->options->children ? by_total : by_self);
+		sort_stable(event->rows.data, event->rows.count, sizeof(*event->rows.data), b->options->children ? by_total : by_self);
 	rank_rows(b);
 	find_simultaneous(b);
 	find_ranges(b);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "report/estimate_more.h"
 
 static int by_value(const void *a, const void *b)
@@ -22,7 +23,7 @@ double hodges_lehmann(const double *y, size_t count)
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = i; j < count; j++)
 			all[at++] = (y[i] + y[j]) / 2;
-	qsort(all, means, sizeof(*all), by_value);
+	sort_stable(all, means, sizeof(*all), by_value);
 	double median = means % 2 != 0 ? all[means / 2] : (all[means / 2 - 1] + all[means / 2]) / 2;
 	free(all);
 	return median;
@@ -59,7 +60,7 @@ double wilcoxon_signed_rank(const double *y, size_t count)
 	for (size_t i = 0; i < count; i++)
 		if (y[i] != 0)
 			r[n++] = (struct ranked){ fabs(y[i]), y[i] > 0 };
-	qsort(r, n, sizeof(*r), by_size);
+	sort_stable(r, n, sizeof(*r), by_size);
 	for (size_t i = 0; i < n;) {
 		size_t end = i + 1;
 		while (end < n && r[end].size == r[i].size)

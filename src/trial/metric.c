@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/vec.h"
 
 static bool parse_regex(struct metric *m, const char *source, struct err *err)
@@ -149,7 +150,7 @@ static bool by_quantile(const struct metric *m, double *value, struct err *err)
 	bool good = (values.count > 0 && (double)values.count >= least)
 		|| err_set(err, STATUS_FINISH, "--metric: %zu latencies in %s: %s needs %.0f", values.count, m->path, m->text, least);
 	if (good && values.data != NULL) {
-		qsort(values.data, values.count, sizeof(double), by_size);
+		sort_stable(values.data, values.count, sizeof(double), by_size);
 		*value = values.data[(size_t)fmax(1, ceil((double)values.count * m->quantile - 1e-9)) - 1];
 	}
 	vec_release(&values);

@@ -58,6 +58,8 @@ check "rooms use only what the architecture lets them" < <(for f in $files; do
 	done
 done)
 
+check "sorts keep the order of equals: sort_stable, not qsort" < <(grep -nE '\<(qsort|qsort_r|heapsort)\(' $files)
+
 check "no file is longer than 700 lines" < <(for f in $(find src unwind symbols contrib tests/unit tests/fuzz bench -name '*.[ch]' 2>/dev/null | sort); do
 	lines=$(wc -l <"$f")
 	[ "$lines" -le 700 ] || echo "$f: $lines lines"
