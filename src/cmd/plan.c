@@ -23,7 +23,7 @@ static const struct option options[] = {
 	{ 'c', "count", "PERIOD", "time between samples (default 1.295295ms, or the recording's)", 0, ID_PERIOD, NULL, NULL },
 	{ 0, "cpus-busy", "N", "CPUs that the program keeps busy (default 1, or the recording's)", 0, ID_CPUS, NULL, NULL },
 	{ 0, "confidence", "C", "0.95, or 95% (default 0.95)", 0, ID_CONFIDENCE, "How sure", NULL },
-	{ 0, "power", "P", "chance to find what is there (default 0.8)", 0, ID_POWER, NULL, NULL },
+	{ 0, "power", "P", "chance to find what is there, or that the range is as narrow as --within says (default 0.8)", 0, ID_POWER, NULL, NULL },
 	{ 0, "format", "text|json", "how to write it (default text)", 0, ID_FORMAT, NULL, "text|json" },
 	{ 0 },
 };
@@ -141,6 +141,8 @@ static bool take_functions(struct choices *c, const struct digest *digest, struc
 		if (row == NULL)
 			return false;
 		*(i == 0 ? &c->input.share : &c->input.other) = row->k / digest->n;
+		if (i == 0)
+			c->input.share_n = digest->n / fmax(1, row->deff);
 		take_deff(&c->input, row);
 		if (name[length] == '\0')
 			break;

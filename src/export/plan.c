@@ -35,6 +35,10 @@ void plan_text(const struct plan_input *in, const struct plan *p, struct buf *ou
 	if (in->goal == PLAN_CHANGE)
 		buf_string(out, " a run");
 	buf_printf(out, " with %.3g CPU%s busy, one sample per %.4g ms\n", in->cpus_busy, in->cpus_busy == 1 ? "" : "s", 1e3 * in->period_s);
+	if (p->is_assured)
+		buf_printf(out, "note      a recording so long prints a range of +-%.3g points or less %g times in 100\n", 100 * in->half_width, 100 * in->power);
+	else if (in->goal == PLAN_WITHIN)
+		buf_printf(out, "note      +-%.3g points is the width to be expected at best, not one that is met each time\n", 100 * in->half_width);
 	if (p->at_least)
 		buf_string(out, "note      how clustered the samples are is not known: -i a former recording of this load\n");
 	else if (p->longer)
@@ -58,6 +62,7 @@ void plan_json(const struct plan_input *in, const struct plan *p, struct buf *ou
 	json_put_number(out, "change", in->goal == PLAN_CHANGE ? in->change : NAN);
 	json_put_number(out, "confidence", in->confidence);
 	json_put_number(out, "power", in->power);
+	json_put_number(out, "assurance", p->is_assured ? in->power : NAN);
 	json_put_number(out, "runs", in->goal == PLAN_CHANGE ? (double)in->runs : NAN);
 	json_put_number(out, "functions", in->goal == PLAN_CHANGE ? (double)in->functions : NAN);
 	json_put_number(out, "deff", in->deff > 0 ? in->deff : NAN);

@@ -16,6 +16,44 @@ static double samples_for_change(const struct plan_input *in, double changed_sha
 	return ceil(n * (1 + 1.5 * variance / 2 / n));
 }
 
+static double half_width_of(double share, double n, double confidence)
+{
+	struct interval ci = clopper_pearson(share * n, n, confidence);
+	return (ci.hi - ci.lo) / 2;
+}
+
+// Samples of equal weight whose exact interval is as narrow: some per cent more than the normal formula says.
+static double exact_samples(double share, double half_width, double confidence, double start)
+{
+	double low = start / 2, high = start;
+	while (half_width_of(share, high, confidence) > half_width && high < 1e15)
+		high *= 2;
+	for (int i = 0; i < 60 && high - low > 0.5; i++) {
+		double middle = low + (high - low) / 2;
+		if (half_width_of(share, middle, confidence) > half_width)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
+}
+
+// The range that the planned recording will print is made of its own design effect, as its blocks tell it, and of Student's t; and the plan is made of one that the
+// former recording's blocks told. Their quotient varies as F does, so the width is met with probability `power` where it is planned for F's quantile. By the
+// mean alone it was met in 10 of 24 recordings.
+static double samples_for_width(const struct plan_input *in, double independent)
+{
+	if (!(in->deff_df > 0))
+		return independent * fmax(1, in->deff);
+	double x = beta_quantile(in->power, PLAN_BLOCKS_DF / 2.0, in->deff_df / 2), f = in->deff_df * x / (PLAN_BLOCKS_DF * (1 - x));
+	double upper = 1 - (1 - in->confidence) / 2, t = student_quantile(upper, PLAN_BLOCKS_DF) / normal_quantile(upper);
+	// Widths go with the share too, which both recordings tell with an error: the logarithms' errors add up as their squares do.
+	double p = in->share, slope = (1 - 2 * p) / (p * (1 - p)), planned = in->half_width / normal_quantile(upper);
+	double variance = slope * slope * (planned * planned + (in->share_n > 0 ? p * (1 - p) / in->share_n : 0));
+	double margin = hypot(log(fmax(1, f)), normal_quantile(fmax(0.5, in->power)) * sqrt(variance));
+	return exact_samples(p, in->half_width, in->confidence, independent) * fmax(1, in->deff) * exp(margin) * t * t;
+}
+
 struct plan plan_for(const struct plan_input *in)
 {
 	struct plan p = { .at_least = !(in->deff > 0), .longer = in->deff > 2 };
@@ -35,8 +73,12 @@ struct plan plan_for(const struct plan_input *in)
 		p.samples = ceil(log1p(-in->confidence) / log1p(-in->share));
 		break;
 	}
-	if (in->goal != PLAN_CHANGE)
+	if (in->goal == PLAN_WITHIN) {
+		p.recorded = ceil(samples_for_width(in, p.samples));
+		p.is_assured = in->deff_df > 0;
+	} else if (in->goal != PLAN_CHANGE) {
 		p.recorded = ceil(p.samples * fmax(1, in->deff));
+	}
 	p.seconds = p.recorded * in->period_s / fmax(in->cpus_busy, 1e-6);
 	return p;
 }

@@ -9,10 +9,12 @@ enum plan_goal { PLAN_WITHIN /* a share within +- */, PLAN_CHANGE /* a change be
 	PLAN_SEEN /* a share that shows up at all */ };
 
 enum { PLAN_MIN_RUNS = 3 }; // a side, below which diff discovers nothing
+enum { PLAN_BLOCKS_DF = 19 }; // of the blocks that a recording's design effect is told by, less one
 
 struct plan_input {
 	enum plan_goal goal;
 	double share, other;     // other: of the second row
+	double share_n;          // samples of equal weight that the share was told by; 0: it is taken as it is
 	double half_width;       // of the share
 	double change;           // relative, of the function's time alone
 	double confidence, power;
@@ -23,7 +25,8 @@ struct plan_input {
 
 struct plan {
 	double samples;          // of one recording, worth as much as independent ones
-	double recorded;         // samples to be taken: times deff, or somewhat more where the change makes samples cluster more
+	double recorded;         // samples to be taken: times deff, or somewhat more where the change makes samples cluster more, or for the width to be met with `power`
+	bool is_assured;         // PLAN_WITHIN: so reckoned; false: the width is what is expected, if samples cluster no more than this
 	double seconds;          // of wall time, a recording
 	bool at_least;           // deff is not known
 	bool longer;             // deff > 2: a higher rate will not help
