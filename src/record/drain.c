@@ -17,13 +17,6 @@ static const uint64_t REAP_NS = UINT64_C(5) * 1000 * 1000 * 1000;
 static const uint64_t STACK_PAGE_SOON_NS = UINT64_C(1) * 1000 * 1000 * 1000; // what one thread's stack lacks, the next one's may
 static const uint64_t JIT_SOON_NS = UINT64_C(1) * 1000 * 1000 * 1000;
 
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void settle(void *context)
 {
 	drain_walk_jobs(context);
@@ -37,7 +30,7 @@ void drain_init(struct drain *drain)
 	aside_init(&drain->aside, ASIDE_BYTES);
 	drain->code_waits = CODE_WAITS_MOST;
 	sampled_init(&drain->sampled);
-	drain->now_ns = drain->reap_ns = clock_ns();
+	drain->now_ns = drain->reap_ns = perf_clock_ns(&drain->clock);
 	drain->tick_ns = drain->now_ns + TICK_NS;
 	drain_reset_events(drain);
 }
@@ -431,7 +424,7 @@ static void take_answer(struct drain *drain)
 static void tick(struct drain *drain)
 {
 	struct ledger_context context = {
-		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output, .now_ns = clock_ns(),
+		.set = drain->set, .attrs = drain->file_attrs, .cpus = drain->cpus, .output = drain->output, .now_ns = perf_clock_ns(&drain->clock),
 	};
 	drain->counters_ns = context.now_ns;
 	drain->ledger->late = drain->merge.late;
@@ -441,7 +434,7 @@ static void tick(struct drain *drain)
 
 void drain_pass(struct drain *drain, bool last)
 {
-	drain->now_ns = clock_ns();
+	drain->now_ns = perf_clock_ns(&drain->clock);
 	tails_look(drain->tails);
 	if (drain->rereading)
 		take_answer(drain);

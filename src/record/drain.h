@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
+#include "perf/clock.h"
 #include "perf/event_set.h"
 #include "perf/merge.h"
 #include "perf/record.h"
@@ -59,6 +60,7 @@ struct drain_throttle { uint64_t id, since_ns; };
 
 struct drain {
 	// Given by the session.
+	struct perf_clock clock;
 	struct event_set *set;
 	struct spaces *spaces;
 	struct images *images;

@@ -43,6 +43,7 @@ struct map {
 struct dump { struct jit_program program; int fd; char *path; };
 
 struct jit_files {
+	struct perf_clock clock;
 	struct hash_map asked; // drain thread: programs whose map was asked for
 	struct errands wanted; // drain thread
 	struct errands batch;  // the helper's while `is_handed`
@@ -55,9 +56,11 @@ struct jit_files {
 	char refusal[320];
 };
 
-struct jit_files *jit_files_new(void)
+struct jit_files *jit_files_new(const struct perf_clock *clock)
 {
-	return NEW(struct jit_files);
+	struct jit_files *files = NEW(struct jit_files);
+	files->clock = *clock;
+	return files;
 }
 
 // ---------------------------------------------------------------- drain thread
@@ -124,29 +127,29 @@ bool jit_files_hand(struct jit_files *files)
 }
 
 // ---------------------------------------------------------------- time
-static uint64_t clock_ns(clockid_t clock)
+static uint64_t wall_ns(void)
 {
 	struct timespec t;
-	clock_gettime(clock, &t);
+	clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t wall_of(uint64_t time_ns)
+static uint64_t wall_of(const struct perf_clock *clock, uint64_t time_ns)
 {
-	return time_ns + (clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+	return time_ns + (wall_ns() - perf_clock_ns(clock));
 }
 
 // When a program began; of one that was there before the records, when its process did. 0: nobody knows.
-static uint64_t began_at(struct jit_program program)
+static uint64_t began_at(const struct perf_clock *clock, struct jit_program program)
 {
 	struct procfs_birth birth;
 	if (program.since_ns != 0)
-		return wall_of(program.since_ns);
+		return wall_of(clock, program.since_ns);
 	if (!procfs_birth(program.pid, &birth))
 		return 0;
 	uint64_t now_ticks = procfs_now_ticks(), ticks_a_second = (uint64_t)sysconf(_SC_CLK_TCK);
 	uint64_t age_ticks = now_ticks > birth.ticks ? now_ticks - birth.ticks : 0;
-	return clock_ns(CLOCK_REALTIME) - (age_ticks + 1) * (SECOND_NS / ticks_a_second);
+	return wall_ns() - (age_ticks + 1) * (SECOND_NS / ticks_a_second);
 }
 
 static bool look_at(int fd, struct look *out)
@@ -155,7 +158,7 @@ static bool look_at(int fd, struct look *out)
 	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size < 0)
 		return false;
 	*out = (struct look){ st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec * SECOND_NS + (uint64_t)st.st_mtim.tv_nsec,
-	                      clock_ns(CLOCK_REALTIME) };
+	                      wall_ns() };
 	return true;
 }
 
@@ -262,7 +265,7 @@ static void serve_map(struct jit_files *files, struct jit_program program, bool 
 		refuse(files, "%.300s", err.text);
 	if (!look_at(fd, &look))
 		return;
-	if (look.mtime_ns + 2 * TICK_NS < began_at(program)) {
+	if (look.mtime_ns + 2 * TICK_NS < began_at(&files->clock, program)) {
 		refuse(files, "map not trusted: /tmp/perf-%" PRId32 ".map is older than the program that runs under that pid", program.pid);
 		close(fd);
 		return;
@@ -285,11 +288,11 @@ static void serve_over(struct jit_files *files, struct jit_program program, uint
 	struct look look;
 	if (map == NULL || map->over_ns != 0)
 		return;
-	map->over_ns = wall_of(time_ns);
+	map->over_ns = wall_of(&files->clock, time_ns);
 	if (map->fd >= 0 && !is_before(map, &map->look, map->over_ns))
 		drop_copy(files, map); // of what the next one wrote
 	int fd = procfs_open_perf_map(program.pid, NULL);
-	if (look_at(fd, &look) && is_before(map, &look, map->over_ns) && look.mtime_ns + 2 * TICK_NS >= began_at(program)) {
+	if (look_at(fd, &look) && is_before(map, &look, map->over_ns) && look.mtime_ns + 2 * TICK_NS >= began_at(&files->clock, program)) {
 		if (map->fd >= 0)
 			close(map->fd);
 		map->fd = fd;

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "perf/clock.h"
+
 struct jit_program { int32_t pid; uint64_t since_ns; }; // a program of a process (struct process)
 
 enum {
@@ -21,14 +23,14 @@ enum {
 };
 
 struct jit_files;
-struct jit_files *jit_files_new(void);
+struct jit_files *jit_files_new(const struct perf_clock *clock); // the records'
 void jit_files_free(struct jit_files *files); // what the helper still waits for is never freed
 
 // Drain thread. Generated code of that program was sampled: its map is wanted. true: for the first time.
 bool jit_files_want_map(struct jit_files *files, struct jit_program program);
 // Drain thread. The process ends: its map, if it was wanted, may be complete only now.
 void jit_files_exited(struct jit_files *files, struct jit_program program);
-// Drain thread. From `time_ns` on (the records' clock, CLOCK_MONOTONIC) the pid runs another program.
+// Drain thread. From `time_ns` on (the records' clock) the pid runs another program.
 void jit_files_over(struct jit_files *files, struct jit_program program, uint64_t time_ns);
 // Drain thread. The program has mapped a jitdump at that path.
 void jit_files_want_dump(struct jit_files *files, struct jit_program program, const char *path);

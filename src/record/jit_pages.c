@@ -66,6 +66,7 @@ enum { RECENT = 64 };
 enum batch_state { BATCH_IDLE, BATCH_RUNNING, BATCH_DONE };
 
 struct jit_pages {
+	struct perf_clock clock;
 	const struct unwind_arch *arch; // NULL: nothing is known of its calls
 	bool keeps_all;
 	struct code_views *views; // NULL where all is kept
@@ -95,6 +96,11 @@ struct jit_pages *jit_pages_new(uint16_t machine, bool keeps_all)
 	pages->keeps_all = keeps_all;
 	pages->views = keeps_all ? NULL : code_views_new();
 	return pages;
+}
+
+void jit_pages_use_clock(struct jit_pages *pages, const struct perf_clock *clock)
+{
+	pages->clock = *clock;
 }
 
 static void forget(struct jit_pages *pages)
@@ -371,14 +377,13 @@ static bool is_read(int32_t pid, uint64_t addr, uint8_t *to)
 void jit_pages_read(struct jit_pages *pages)
 {
 	struct batch *batch = &pages->batch;
-	struct timespec now;
 	for (size_t i = 0; i < batch->items.count; i++) {
 		struct item *item = &batch->items.data[i];
 		uint8_t *to = batch->bytes + i * JIT_PAGE_BYTES;
-		clock_gettime(CLOCK_MONOTONIC, &now);
+		uint64_t now_ns = perf_clock_ns(&pages->clock);
 		// Where the main thread has ended, another one has the memory.
 		bool good = is_read(item->pid, item->addr, to) || is_read(procfs_task_with_memory(item->pid), item->addr, to);
-		item->read_ns = good ? (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec : 0;
+		item->read_ns = good ? now_ns : 0;
 	}
 	atomic_store_explicit(&pages->state, BATCH_DONE, memory_order_release);
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "perf/clock.h"
 #include "perfdata/names.h"
 #include "unwind/unwind.h"
 
@@ -27,6 +28,7 @@ enum {
 };
 
 struct jit_pages;
+void jit_pages_use_clock(struct jit_pages *pages, const struct perf_clock *clock); // the records'; else it is taken for CLOCK_MONOTONIC
 struct jit_pages *jit_pages_new(uint16_t machine, bool keeps_all); // EM_*; keeps_all: for jit_pages_names; else for jit_pages_code
 void jit_pages_free(struct jit_pages *pages); // what the helper still waits for is never freed
 

@@ -26,10 +26,15 @@
 // Of the recorder's own threads but the drain thread. Names are looked up when all is sampled, for seconds perhaps: not before everything else, but before a crowd.
 enum { NICENESS_RECORDING = -20, NICENESS_NAMES = -10 };
 
-uint64_t session_clock_ns(clockid_t clock)
+uint64_t session_now_ns(const struct session *session)
+{
+	return perf_clock_ns(&session->clock);
+}
+
+uint64_t session_wall_ns(void)
 {
 	struct timespec now;
-	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -86,11 +91,14 @@ static void prepare_drain(struct session *session)
 		session->cpu_numbers[i] = session->target.cpus[i];
 	session->spaces = spaces_new();
 	session->images = images_new(config->find_cfi);
-	session->files = jit_files_new();
+	session->files = jit_files_new(&session->clock);
 	session->pages = config->mode == CHAIN_POST || config->mode == CHAIN_LIVE ? jit_pages_new(session->host.machine, config->mode == CHAIN_POST) : NULL;
+	if (session->pages != NULL)
+		jit_pages_use_clock(session->pages, &session->clock);
 	session->stack_pages = session->pages != NULL ? stack_pages_new() : NULL;
 	session->output = output_new(session->writer, &config->limits);
 	session->drain = (struct drain){
+		.clock = session->clock,
 		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .stack_pages = session->stack_pages,
 		.files = session->files, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
@@ -129,6 +137,7 @@ bool session_open(struct session **out, const struct session_config *config, str
 	sem_init(&session->drain_ready, 0, 0);
 	sem_init(&session->drain_go, 0, 0);
 	host_describe(&session->host);
+	perf_clock_find(&session->clock);
 	// The command is started first, while there is one thread only; signals are blocked before, so that none is missed (the child resets its mask).
 	if (!catch_signals(session, err) || !open_target(session, err))
 		return false;
@@ -236,9 +245,9 @@ static bool all_gone(struct session *session, struct pollfd *watched, size_t cou
 }
 
 // How long poll(2) may sleep: until the earlier of two times, 0 for none, or for `most_ms` (-1: for ever).
-static int wait_ms(int most_ms, uint64_t deadline_ns, uint64_t patience_ns)
+static int wait_ms(uint64_t now_ns, int most_ms, uint64_t deadline_ns, uint64_t patience_ns)
 {
-	uint64_t now_ns = session_clock_ns(CLOCK_MONOTONIC), until_ns = deadline_ns;
+	uint64_t until_ns = deadline_ns;
 	if (patience_ns != 0 && (until_ns == 0 || patience_ns < until_ns))
 		until_ns = patience_ns;
 	if (until_ns == 0)
@@ -256,7 +265,7 @@ static void lose_patience(struct session *session, uint64_t *patience_ns)
 	enum { PATIENCE_NS = 1000000000 };
 	if (session->ended_by_signal == 0 || !session->target.is_command || session->config->waits == NULL)
 		return;
-	uint64_t now_ns = session_clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = session_now_ns(session);
 	if (*patience_ns == 0 && !session->has_waited) {
 		*patience_ns = now_ns + PATIENCE_NS;
 	} else if (*patience_ns != 0 && now_ns >= *patience_ns) {
@@ -272,7 +281,7 @@ static bool has_ended(struct session *session, struct pollfd *fds, size_t target
 {
 	int drain_end = atomic_load(&session->drain_end);
 	session->end = END_DURATION;
-	if (deadline_ns != 0 && session_clock_ns(CLOCK_MONOTONIC) >= deadline_ns)
+	if (deadline_ns != 0 && session_now_ns(session) >= deadline_ns)
 		return true;
 	if (fds[WAKE_SIGNAL].revents != 0 && session_take_signal(session))
 		return true;
@@ -301,7 +310,7 @@ static void wait_for_end(struct session *session)
 	uint64_t patience_ns = 0;
 	do {
 		lose_patience(session, &patience_ns);
-		(void)poll(fds, WAKE_TARGETS + targets, wait_ms(most_ms, deadline_ns, patience_ns));
+		(void)poll(fds, WAKE_TARGETS + targets, wait_ms(session_now_ns(session), most_ms, deadline_ns, patience_ns));
 	} while (!has_ended(session, fds, targets, deadline_ns));
 	free(fds);
 }
@@ -342,8 +351,8 @@ static bool begin(struct session *session, struct err *err)
 	// A command that only bounds the time is let go first: if it cannot be run nothing has been sampled yet.
 	if (target->has_child && !target->is_command && !child_release(&target->child, err))
 		return false;
-	session->start_ns = session_clock_ns(CLOCK_MONOTONIC);
-	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
+	session->start_ns = session_now_ns(session);
+	session->start_wall_ns = session_wall_ns();
 	ledger_begin(&session->ledger, session->start_ns);
 	session->ledger.counts_cpus = target->filter;
 	session_count_idle(session);
@@ -364,8 +373,8 @@ static bool begin(struct session *session, struct err *err)
 // What the last passes asked for, as far as the helper comes to it: a mount may hang.
 static void find_files(struct session *session)
 {
-	const uint64_t until_ns = session_clock_ns(CLOCK_MONOTONIC) + 5000000000u;
-	while (jit_files_is_waiting(session->files) && session_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+	const uint64_t until_ns = session_now_ns(session) + 5000000000u;
+	while (jit_files_is_waiting(session->files) && session_now_ns(session) < until_ns) {
 		images_find_files(session->images, session->files);
 		if (jit_files_is_waiting(session->files))
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
@@ -381,7 +390,7 @@ bool session_run(struct session *session, struct err *err)
 	if (!begin(session, err))
 		return false;
 	wait_for_end(session);
-	session->end_ns = session_clock_ns(CLOCK_MONOTONIC);
+	session->end_ns = session_now_ns(session);
 	session->ledger.end_ns = session->end_ns;
 	stop_drain(session);
 	session->switch_count = switches_since(&session->switches);

@@ -108,7 +108,7 @@ bool session_add_late_threads(struct session *session, struct spaces *spaces, bo
 static void watch_rings(struct session *session)
 {
 	session->are_rings_wide = session->target.events.scope == SCOPE_CPU;
-	stuck_reset(&session->stuck, session->set.rings.count, session_clock_ns(CLOCK_MONOTONIC));
+	stuck_reset(&session->stuck, session->set.rings.count, session_now_ns(session));
 }
 
 // A new stretch: what an open event does cannot be changed for its inherited children, so events are closed and opened again, as session->options say.
@@ -485,7 +485,7 @@ void *session_drain_main(void *context)
 	if (atomic_load(&session->cancelled))
 		return NULL;
 	session->cpu_before_ns = ledger_cpu_ns(&session->ledger);
-	session->cpu_before_at_ns = session_clock_ns(CLOCK_MONOTONIC);
+	session->cpu_before_at_ns = session_now_ns(session);
 	session->rate_since_ns = session->cpu_before_at_ns;
 	watch_rings(session);
 	drain_loop(session);

@@ -228,8 +228,8 @@ bool session_open_file(struct session *session, struct err *err)
 				*next++ = set->fds.data[i].id;
 		events[e].id_count = (size_t)(next - events[e].ids);
 	}
-	session->start_ns = session_clock_ns(CLOCK_MONOTONIC);
-	session->start_wall_ns = session_clock_ns(CLOCK_REALTIME);
+	session->start_ns = session_now_ns(session);
+	session->start_wall_ns = session_wall_ns();
 	struct writer_info info;
 	session_writer_info(session, &info);
 	bool good = writer_begin(session->writer, events, all, &info, err);

@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "perf/clock.h"
 #include "record/restart.h"
 #include "record/session.h"
 #include "record/stuck.h"
@@ -18,6 +19,7 @@ struct scope_watch { uint64_t taken, strangers, births, births_before; unsigned 
 struct session {
 	const struct session_config *config;
 	struct host host;
+	struct perf_clock clock;
 	struct decisions decisions;
 	struct target target;
 	struct event_set set;
@@ -74,7 +76,8 @@ struct session {
 	struct scope_watch scope_watch;
 };
 
-uint64_t session_clock_ns(clockid_t clock);
+uint64_t session_now_ns(const struct session *session); // of the records' clock
+uint64_t session_wall_ns(void);
 
 // session_open.c
 bool session_open_events(struct session *session, struct err *err);
