@@ -41,6 +41,19 @@ static const char *because(const struct event_set *set, uint32_t event)
 	return NULL;
 }
 
+// As a report has it: only events that need a counter of the hardware share one.
+static double multiplexed(const struct session_facts *facts, uint32_t e, const struct event_reading *total)
+{
+	const struct event_opened *opened = &facts->set->events.data[e];
+	bool needs_counter = opened->attr.type != PERF_TYPE_SOFTWARE && opened->attr.type != PERF_TYPE_TRACEPOINT;
+	uint64_t enabled = total->enabled, most = 0;
+	for (size_t c = 0; c < facts->ledger->cpu_count; c++) // one of a task is enabled on all CPUs while the task runs on one
+		most = facts->ledger->events.data[e].cpus[c].enabled > most ? facts->ledger->events.data[e].cpus[c].enabled : most;
+	if (facts->target->events.scope == SCOPE_TASK && most > 0)
+		enabled = most;
+	return needs_counter && total->running > 0 && enabled > total->running ? (double)total->running / (double)enabled : 1;
+}
+
 static void add_events(struct summary *summary, const struct session_facts *facts)
 {
 	for (uint32_t e = 0; e < facts->set->events.count; e++) {
@@ -55,7 +68,7 @@ static void add_events(struct summary *summary, const struct session_facts *fact
 		vec_push(&summary->events, (struct summary_event){
 			.name = opened->name, .because = because(facts->set, e), .is_clock = opened->is_clock,
 			.is_freq = opened->attr.freq, .samples = opened->samples, .period = opened->attr.sample_period,
-			.frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .idle_unsampled = books->idle_unsampled, .others = books->others, .lost = total.lost,
+			.multiplexed = multiplexed(facts, e, &total), .frequency = opened->attr.sample_freq, .taken = books->taken, .idle = books->idle, .idle_unsampled = books->idle_unsampled, .others = books->others, .lost = total.lost,
 			.dropped = books->dropped, .expected = expected, .begun = is_per_cpu ? fmin(begun, expected) : 0, .running_ns = total.running,
 		});
 	}
@@ -65,14 +78,9 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 {
 	_Static_assert(UNWIND_END_COUNT <= sizeof(summary->end_names) / sizeof(summary->end_names[0]), "room for every end");
 	for (int end = 0; end < UNWIND_END_COUNT; end++) {
+		enum stack_class class = stack_class_of((uint8_t)end, SPLICE_NONE);
 		summary->end_names[end] = unwind_end_name((enum unwind_end)end);
-		uint64_t count = ledger->ends[end];
-		if (unwind_end_is_root((enum unwind_end)end) || end == UNWIND_NOT_USER)
-			summary->complete += count;
-		else if (end == UNWIND_TRUNCATED || end == UNWIND_DEPTH_LIMIT || end == UNWIND_ABSENT_PAGE)
-			summary->truncated += count;
-		else
-			summary->failed += count;
+		*(class == STACK_COMPLETE ? &summary->complete : class == STACK_TRUNCATED ? &summary->truncated : &summary->failed) += ledger->ends[end];
 	}
 	summary->joined = ledger->splices[SPLICE_EXACT] + ledger->splices[SPLICE_CHECKED];
 	summary->complete -= summary->joined;
@@ -97,8 +105,9 @@ static void add_decisions(struct summary *summary, const struct session_facts *f
 	for (size_t i = 0; i < facts->decisions->items.count; i++) {
 		const struct decision *decision = &facts->decisions->items.data[i];
 		vec_push(&summary->decisions, decision->text);
-		if (!decision->is_usual && !is_about_cycles(decision->text)) // that is said with the event
-			vec_push(&summary->notes, decision->text);
+		summary->has_bad_decision |= decision->weight == DECISION_CARE;
+		if (decision->weight != DECISION_USUAL && !is_about_cycles(decision->text)) // that is said with the event
+			vec_push(&summary->notes, (struct summary_note){ decision->text, decision->weight == DECISION_BEARS, decision->weight == DECISION_CARE });
 	}
 }
 
@@ -124,7 +133,7 @@ static struct summary summarize(const struct record_options *options, const stru
 	const struct ledger *ledger = facts->ledger;
 	struct summary summary = {
 		.argv = (const char *const *)options->session.argv, .target_kind = target_kind_name(facts->target->kind), .comm = facts->target->comm,
-		.threads = facts->threads, .processes = facts->processes, .seconds = (double)(facts->end_ns - facts->start_ns) / 1e9,
+		.threads = facts->threads, .processes = facts->processes, .processes_seen = facts->processes_seen, .seconds = (double)(facts->end_ns - facts->start_ns) / 1e9,
 		.is_short = facts->is_short, .has_cpu_seconds = facts->target_cpu_ns > 0, .cpu_seconds = (double)facts->target_cpu_ns / 1e9,
 		.uncopied = ledger->uncopied, .shortened = ledger->shortened, .set_aside = ledger->aside, .sideband_lost = ledger->sideband_lost, .throttled_seconds = (double)ledger->throttled_ns / 1e9,
 		.longest_chain = ledger->longest_chain, .stack_bytes = facts->stack_bytes, .max_loss = options->max_loss,
@@ -146,8 +155,7 @@ static struct summary summarize(const struct record_options *options, const stru
 	for (size_t e = 0; ledger->counts_cpus && e < facts->set->events.count; e++)
 		summary.strangers += ledger->events.data[e].others - ledger->events.data[e].others_idle;
 	add_decisions(&summary, facts);
-	if (facts->target->events.scope == SCOPE_TASK || facts->target->events.scope == SCOPE_THREAD)
-		summary.unseen_execs = facts->drain->unseen_execs;
+	summary.is_by_task = facts->target->events.scope == SCOPE_TASK;
 	summary.silent_reason = silent_reason(&summary, facts);
 	return summary;
 }
@@ -195,8 +203,11 @@ static void dry_run(const struct session *session)
 // The recorder's own status, then the command's.
 static int status_of(const struct record_options *options, const struct session_facts *facts, const struct summary *summary)
 {
-	if (options->strict && summary_lost_share(summary) > options->max_loss)
+	struct err why = { 0 };
+	if (options->strict && !summary_is_honest(summary, &why)) {
+		log_error("record: %s", why.text);
 		return STATUS_STRICT;
+	}
 	if (facts->target->is_command && facts->command_status >= 0 && !facts->command_was_ended)
 		return facts->command_status;
 	return STATUS_OK;
@@ -262,8 +273,9 @@ static int finish(const struct record_options *options, struct session *session,
 			.debuginfod = servers_client(options->servers) });
 		summary.names_inside = names.images.count > 0;
 		if (session_map_refusal(session) != NULL)
-			vec_push(&summary.notes, session_map_refusal(session));
+			vec_push(&summary.notes, (struct summary_note){ session_map_refusal(session), true, false });
 	}
+	names_meta(&names, "silent_reason", "%s", summary.silent_reason != NULL ? summary.silent_reason : "");
 	struct err why = { 0 };
 	if (options->cost && summary.events.count > 0)
 		add_cost(&summary, &facts, &names, &why);

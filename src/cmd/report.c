@@ -36,8 +36,8 @@ static const struct option options[] = {
 	SELECT_ID_OPTIONS,
 	{ 0, "confidence", "C", "of every interval: 0.95, or 95% (default 0.95)", 0, ID_CONFIDENCE, "What is honest", NULL },
 	{ 0, "simultaneous", NULL, "intervals that hold for all functions at once, not each on its own", 0, ID_SIMULTANEOUS, NULL, NULL },
-	{ 0, "max-loss", "PCT", "CARE above this loss (default 1%)", 0, ID_MAX_LOSS, NULL, NULL },
-	{ 0, "strict", NULL, "status 5 above that loss, or where no ranking can be given", 0, ID_STRICT, NULL, NULL },
+	{ 0, "max-loss", "PCT", "CARE where more is missing (default 1%)", 0, ID_MAX_LOSS, NULL, NULL },
+	{ 0, "strict", NULL, "status 5 where more is missing, or no ranking can be given", 0, ID_STRICT, NULL, NULL },
 	{ 0, "stdio", NULL, "", OPTION_IGNORED, ID_PERF, "From perf", NULL },
 	{ 0, "no-source", NULL, "", OPTION_IGNORED, ID_PERF, NULL, NULL },
 	{ 0, "header", NULL, "", OPTION_IGNORED, ID_PERF, NULL, NULL },
@@ -339,22 +339,11 @@ static bool write_missing(const struct choices *c, const struct profile *profile
 // What --strict does not let pass.
 static bool is_honest(const struct report *report, struct err *err)
 {
-	double most = report->options.max_loss;
 	for (size_t i = 0; i < report->events.count; i++) {
 		const struct report_event *e = &report->events.data[i];
-		if (!e->source->is_sampling)
-			continue;
-		double all = e->taken + e->lost + e->dropped, missing = all > 0 ? (e->lost + e->dropped) / all : 0;
-		if (missing > most)
-			return err_set(err, STATUS_STRICT, "--strict: %s lost %.2f%% of its samples, more than %.2f%%", e->name, 100 * missing, 100 * most);
-		if (e->can_expect && e->expected > 0 && e->silent > most * e->expected)
-			return err_set(err, STATUS_STRICT, "--strict: %.2f%% of %s's samples never came, more than %.2f%%", 100 * e->silent / e->expected,
-			               e->name, 100 * most);
-		if (e->whole_silent > most * e->whole_expected)
-			return err_set(err, STATUS_STRICT, "--strict: %.2f%% of %s's samples never came in the whole recording, more than %.2f%%",
-			               100 * e->whole_silent / e->whole_expected, e->name, 100 * most);
-		if (e->verdict == VERDICT_NO_RANKING)
-			return err_set(err, STATUS_STRICT, "--strict: no ranking of %s can be given", e->name);
+		struct evidence evidence = report_evidence(report, e);
+		if (e->source->is_sampling && !judge_is_honest(&evidence, e->name, err))
+			return false;
 	}
 	return true;
 }

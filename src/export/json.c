@@ -73,6 +73,11 @@ static void write_target(struct buf *out, const struct report *r)
 	json_close_array(out);
 	string_or_null(out, "comm", meta_text(r, meta->target_comm));
 	number_or_null(out, "threads", meta->target_threads, meta->target_threads > 0);
+	number_or_null(out, "processes_seen", meta->processes_seen, meta->processes_seen > 0);
+	size_t processes = 0;
+	for (size_t i = 0; i < r->events.count; i++)
+		processes = r->events.data[i].processes > processes ? r->events.data[i].processes : processes;
+	json_put_u64(out, "processes", processes);
 	json_close_object(out);
 	json_open_object(out, "window");
 	uint64_t wall = meta->start_wall_ns;
@@ -149,6 +154,7 @@ static void write_samples(struct buf *out, const struct report_event *e)
 	string_or_null(out, "tied_to", e->tied_to);
 	number_or_null(out, "tied_q", e->tied_q, e->tied_to != NULL);
 	json_put_number(out, "missing", e->missing);
+	json_put_number(out, "missing_share", e->missing_share);
 	json_put_number(out, "dropped", e->dropped);
 	json_put_number(out, "shortened", e->shortened);
 	json_put_number(out, "throttled_seconds", e->throttled_s);

@@ -24,7 +24,9 @@ static void write_target(struct text *t)
 {
 	const struct profile_meta *meta = &t->report->profile->meta;
 	text_target(t);
-	if (t->event->processes > 1 && t->event->processes > meta->target_ids.count)
+	if (!t->event->is_filtered && meta->processes_seen > t->event->processes && meta->processes_seen > 1)
+		buf_printf(t->out, ", %zu of %u processes", t->event->processes, meta->processes_seen); // the others have no sample
+	else if (t->event->processes > 1 && t->event->processes > meta->target_ids.count)
 		buf_printf(t->out, ", %zu processes", t->event->processes);
 	size_t threads = meta->target_threads > t->event->threads ? meta->target_threads : t->event->threads;
 	if (threads > 0)
@@ -89,15 +91,15 @@ static void write_swaps(struct text *t, size_t certain)
 static void write_reason_of_no_ranking(struct text *t)
 {
 	const struct report_event *e = t->event;
-	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
+	double gone = e->lost + e->dropped, loss = gone > 0 ? gone / (gone + e->taken) : 0;
 	if (e->n == 0) {
 		const char *why = "no samples";
 		for (size_t i = 0; i < e->caveats.count; i++)
 			why = e->caveats.data[i].code == CAVEAT_FEW_SAMPLES ? e->caveats.data[i].text : why;
 		buf_printf(t->out, ": %s", why);
-	} else if (fmax(e->lost_share, dropped) > 0.10) {
+	} else if (loss > 0.10) {
 		buf_string(t->out, ": loss ");
-		text_loss_percent(t->out, fmax(e->lost_share, dropped));
+		text_loss_percent(t->out, loss);
 		buf_string(t->out, "; the rows are bounds, in no order that holds");
 	} else if (e->n < 100) {
 		buf_printf(t->out, e->is_weighted ? ": as good as %.0f sample%s, fewer than 100: run only" : ": %.0f sample%s, fewer than 100: run only", e->n,
@@ -261,6 +263,11 @@ static void write_samples(struct text *t)
 		buf_string(t->out, " chosen of ");
 		text_count(t->out, e->unfiltered);
 	}
+	if (t->report->options.idle && e->idle > 0) {
+		buf_string(t->out, " and ");
+		text_count(t->out, e->idle);
+		buf_string(t->out, " of idle CPUs");
+	}
 	if (e->source->is_clock && e->source->period > 0) {
 		buf_printf(t->out, ", one per %.4g ms of CPU time", (double)e->source->period / 1e6);
 	} else if (e->source->is_freq && e->source->frequency > 0) {
@@ -334,8 +341,12 @@ static void write_profiler(struct text *t)
 	head(t, "profiler");
 	if (e->recorder_cpu_s > 0) {
 		buf_string(t->out, "used ");
-		text_short_percent(t->out, e->recorder_share);
-		buf_string(t->out, " of one CPU; ");
+		if (e->is_brief) {
+			buf_printf(t->out, "%.0f ms of CPU time; ", 1e3 * e->recorder_cpu_s);
+		} else {
+			text_short_percent(t->out, e->recorder_share);
+			buf_string(t->out, " of one CPU; ");
+		}
 		if (e->accounted_s > 0 && e->cpu_seconds > 0 && !e->is_filtered) {
 			buf_string(t->out, "by its books it took ");
 			text_short_percent(t->out, e->accounted_s / e->cpu_seconds);
@@ -367,6 +378,8 @@ static void write_notes(struct text *t)
 		case CAVEAT_TIED_LOSS:
 		case CAVEAT_MASKED:
 		case CAVEAT_OTHER:
+		case CAVEAT_SHORTENED:
+		case CAVEAT_RECORDED:
 		case CAVEAT_UNKNOWN_LOSS:
 			text_wrapped(t, "note", HEAD, NARROW, c->text);
 			break;

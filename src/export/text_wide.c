@@ -96,8 +96,12 @@ static void write_samples(struct text *t)
 	head(t, "overhead");
 	if (e->recorder_cpu_s > 0) {
 		buf_string(t->out, "accounted ");
-		text_loss_percent(t->out, e->recorder_share);
-		buf_string(t->out, " of one CPU");
+		if (e->is_brief) {
+			buf_printf(t->out, "%.0f ms of CPU time", 1e3 * e->recorder_cpu_s);
+		} else {
+			text_loss_percent(t->out, e->recorder_share);
+			buf_string(t->out, " of one CPU");
+		}
 		if (e->accounted_s > 0 && e->cpu_seconds > 0 && !e->is_filtered) {
 			buf_string(t->out, ", and ");
 			text_loss_percent(t->out, e->accounted_s / e->cpu_seconds);

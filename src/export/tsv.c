@@ -34,7 +34,7 @@ static void write_header(const struct report *r, struct buf *out)
 		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 			buf_printf(out, "\t%s.%s", i == 0 ? "self" : "total", names[n]);
 	}
-	buf_string(out, "\tflags\tsamples.taken\tsamples.lost\tsamples.silent\tstacks.truncated\tstacks.failed\tstack_ends.guessed\tstack_ends\tverdict\tnamed\ttold_apart_by\taddress\tbuild_id\n");
+	buf_string(out, "\tflags\tsamples.taken\tsamples.lost\tsamples.silent\tstacks.truncated\tstacks.failed\tstack_ends.guessed\tstack_ends\tverdict\tsamples.missing\tcaveats\tnamed\ttold_apart_by\taddress\tbuild_id\n");
 }
 
 // What was not measured is -1 in the model and an empty cell here.
@@ -74,7 +74,12 @@ static void write_event(const struct report_event *e, struct buf *out)
 		buf_printf(out, "%s%s=%llu", separator, unwind_end_name((enum unwind_end)i), (unsigned long long)e->ends[i]);
 		separator = ",";
 	}
-	buf_printf(out, "\t%s", verdict_name(e->verdict));
+	buf_printf(out, "\t%s\t%.17g\t", verdict_name(e->verdict), e->missing);
+	struct buf caveats = { 0 };
+	for (size_t i = 0; i < e->caveats.count; i++)
+		buf_printf(&caveats, "%s%s", i > 0 ? "; " : "", e->caveats.data[i].text);
+	escape_tsv(out, buf_text(&caveats), caveats.size);
+	buf_release(&caveats);
 }
 
 static void write_function(const struct report_row *row, struct buf *out)

@@ -22,7 +22,7 @@ const char *verdict_word(enum verdict verdict); // for people: "sound", "CARE", 
 enum caveat_code {
 	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
 	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
-	CAVEAT_TIED_LOSS, CAVEAT_UNKNOWN_LOSS, CAVEAT_MASKED, CAVEAT_FAILED, CAVEAT_SHORTENED, CAVEAT_RECORDED,
+	CAVEAT_TIED_LOSS, CAVEAT_UNKNOWN_LOSS, CAVEAT_MASKED, CAVEAT_ALIASING, CAVEAT_FAILED, CAVEAT_SHORTENED, CAVEAT_RECORDED,
 };
 const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
 
@@ -30,6 +30,7 @@ enum stack_class { STACK_COMPLETE, STACK_JOINED, STACK_TRUNCATED, STACK_FAILED }
 enum stack_class stack_class_of(uint8_t end, uint8_t splice);
 
 enum { JUDGE_SAMPLES_LEAST = 100 }; // to rank anything
+enum { JUDGE_SHARE_LEAST_S = 1 };   // a share of a CPU over less time is no figure: opening and closing are most of it
 
 struct evidence { // of one event
 	double taken, lost, dropped; // samples; idle ones apart
@@ -42,7 +43,8 @@ struct evidence { // of one event
 	double n;                    // how many samples of equal weight they are worth
 	bool is_below_period;        // the target ran for less than one period: it has no sample, and lacks none
 	double ran_ns, period_ns;    // period_ns 0: no clock's
-	bool is_by_task;             // events of single tasks: the kernel's timer starts with a whole period in each
+	bool is_by_task;             // events of single tasks: the kernel's timer starts with a whole period in each, and each switch to one costs some of it
+	const char *silent_reason;   // what accounts for the silence, as the recorder found; "": nothing that it saw does; NULL: not told
 	double multiplexed;          // running / enabled of an event that needs a counter of the hardware; else 1
 	uint64_t complete, joined, truncated, failed; // stacks of taken; all 0: none were unwound
 	const uint64_t *ends;        // by enum unwind_end; NULL: not known

@@ -14,6 +14,7 @@ void account_release(struct account *account)
 	hash_map_release(&account->period_ids);
 	hash_map_release(&account->cut_ids);
 	vec_release(&account->cuts);
+	hash_map_release(&account->pids);
 	vec_release(&account->periods);
 	vec_release(&account->due);
 	vec_release(&account->last);
@@ -198,6 +199,12 @@ static void account_sample(struct loader *loader, const struct record *record, s
 		account_period(&loader->account, id, period);
 }
 
+static void account_process(struct account *account, uint32_t pid)
+{
+	if ((int32_t)pid > 0)
+		hash_map_put(&account->pids, pid, 1, NULL);
+}
+
 void account_record(struct loader *loader, const struct record *record, size_t event)
 {
 	switch (record->type) {
@@ -214,6 +221,10 @@ void account_record(struct loader *loader, const struct record *record, size_t e
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE:
 		account_throttle(loader, record, event);
+		break;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_COMM:
+		account_process(&loader->account, record->type == PERF_RECORD_FORK ? record->task.pid : record->comm.pid);
 		break;
 	default:
 		break;
@@ -395,6 +406,7 @@ void account_finish(struct loader *loader)
 		first->recorder_cpu_ns = account->recorder_cpu_ns;
 		unread_losses(loader, first);
 	}
+	profile->meta.processes_seen = (uint32_t)account->pids.count;
 	place_losses(loader, account->last.count > 0);
 	for (size_t i = 0; i < account->throttled.count; i++) {
 		const struct account_throttle *open = &account->throttled.data[i];

@@ -43,6 +43,7 @@ struct account {
 	uint64_t dropped, shortened, sideband_lost, recorder_cpu_ns, others;
 	uint64_t sideband_time_ns;
 	uint64_t lost_records, lost_samples; // sums over LOST and LOST_SAMPLES
+	struct hash_map pids;               // that FORK and COMM records tell of
 	bool has_recorder, has_own; // has_own: others and dropped of each event are with the events
 };
 

@@ -296,6 +296,8 @@ void load_meta(struct loader *loader)
 	meta->target_kind = text_in(loader, "target.kind", NULL);
 	meta->target_comm = text_in(loader, "target.comm", NULL);
 	meta->scope = text_in(loader, "scope", NULL);
+	meta->silent_reason = text_in(loader, "silent_reason", NULL);
+	meta->told_silence = features->names != NULL && names_meta_get(features->names, "silent_reason") != NULL;
 	meta->target_threads = (uint32_t)number_in(features->names, "target.threads");
 	meta->cpus_online = features->cpus_online;
 	if (meta->stack_bytes == 0) // live recordings hold no copies any more
@@ -305,12 +307,19 @@ void load_meta(struct loader *loader)
 	if (features->names != NULL)
 		target_ids(meta, names_meta_get(features->names, "target.ids"));
 	for (unsigned i = 0; features->names != NULL; i++) {
-		char key[32];
+		char key[64];
 		snprintf(key, sizeof(key), "decision.%u", i);
 		const char *text = names_meta_get(features->names, key);
 		if (text == NULL)
 			break;
-		vec_push(&meta->decisions, intern_string(&profile->names, text));
+		uint32_t decision = intern_string(&profile->names, text);
+		vec_push(&meta->decisions, decision);
+		snprintf(key, sizeof(key), "decision.%u.weight", i);
+		const char *weight = names_meta_get(features->names, key);
+		if (weight != NULL && strcmp(weight, "care") == 0)
+			vec_push(&meta->careful, decision);
+		else if (weight != NULL)
+			vec_push(&meta->bearing, decision);
 	}
 	uint64_t recorder_cpu_ns = number_in(features->names, "recorder.cpu_ns"), accounted_ns = number_in(features->names, "cost.target_ns");
 	for (size_t i = 0; i < profile->events.count && recorder_cpu_ns > 0; i++) { // the last word, beside the readings of each second

@@ -22,17 +22,30 @@ static const uint64_t common_sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_
 // What this kernel can do beyond Linux 4.1, found out by opening events on ourselves.
 struct features { bool format_lost, build_ids, ksymbol, inherited_reads; };
 
-void event_set_decide(struct event_set *set, const char *format, ...)
+static void add_decision(struct event_set *set, bool is_aside, const char *format, va_list args)
 {
-	struct event_decision decision;
-	va_list args;
-	va_start(args, format);
+	struct event_decision decision = { .is_aside = is_aside };
 	vsnprintf(decision.text, sizeof(decision.text), format, args);
-	va_end(args);
 	for (size_t i = 0; i < set->decisions.count; i++) // said once, however many events it concerns
 		if (strcmp(set->decisions.data[i].text, decision.text) == 0)
 			return;
 	vec_push(&set->decisions, decision);
+}
+
+void event_set_decide(struct event_set *set, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	add_decision(set, false, format, args);
+	va_end(args);
+}
+
+void event_set_mention(struct event_set *set, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	add_decision(set, true, format, args);
+	va_end(args);
 }
 
 int event_open(struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags)
@@ -275,7 +288,7 @@ static bool add_group(struct planner *p, size_t first, size_t end, const struct 
 			events[i].attr.disabled = events[i].attr.enable_on_exec = 0;
 	}
 	if (!reads)
-		event_set_decide(p->set, "the values of group members are read apart from the samples: this kernel refuses inherited events with reads in "
+		event_set_mention(p->set, "the values of group members are read apart from the samples: this kernel refuses inherited events with reads in "
 		                 "their samples (Linux 6.12 has them)");
 	return true;
 }
@@ -388,7 +401,7 @@ static void become_clock(struct event_set *set, struct event_opened *event, cons
 	uint64_t sample_type = event->attr.sample_type;
 	set_rate(set, event, spec, options);
 	event->attr.sample_type = sample_type;
-	event_set_decide(set, "%s counts no cycles", host_is_virtual() ? "this VM" : "this host");
+	event_set_mention(set, "%s counts no cycles", host_is_virtual() ? "this VM" : "this host");
 }
 
 bool event_plan_retreat(struct event_set *set, struct event_opened *event, const struct event_spec *spec, const struct event_options *options, int error)

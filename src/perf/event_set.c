@@ -307,7 +307,7 @@ static bool open_with_rings(const struct opening *o)
 		close_from(set, 0, 0);
 	}
 	if (set->ring_bytes < wanted)
-		event_set_decide(set, "rings of %zu KiB instead of %zu: %s (kernel.perf_event_mlock_kb is %ld)", set->ring_bytes / 1024, wanted / 1024,
+		event_set_mention(set, "rings of %zu KiB instead of %zu: %s (kernel.perf_event_mlock_kb is %ld)", set->ring_bytes / 1024, wanted / 1024,
 		                 error == EPERM ? "no more memory may be locked" : "there is not enough memory",
 		                 kernel_number("/proc/sys/kernel/perf_event_mlock_kb", 516));
 	return set_filters(o, 0);

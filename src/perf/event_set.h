@@ -73,7 +73,7 @@ struct event_opened { // one event of the command line as it was got
 	bool is_proven;                  // opened at least once: its attr is final
 };
 
-struct event_decision { char text[256]; }; // "cpu-clock (this VM counts no cycles)", "inherit with group reads is refused before 6.12: …"
+struct event_decision { char text[256]; bool is_aside; }; // aside: no figure is to be read with it; else "cpu-clock (this VM counts no cycles)", "inherit with group reads is refused before 6.12: …"
 
 struct event_set {
 	VEC(struct event_opened) events;

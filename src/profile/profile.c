@@ -25,6 +25,8 @@ void profile_release(struct profile *profile)
 	vec_release(&profile->meta.argv);
 	vec_release(&profile->meta.target_ids);
 	vec_release(&profile->meta.decisions);
+	vec_release(&profile->meta.bearing);
+	vec_release(&profile->meta.careful);
 	vec_release(&profile->meta.caveats);
 	hash_map_release(&profile->function_index);
 	hash_map_release(&profile->frame_index);

@@ -119,11 +119,16 @@ struct profile_meta { // intern ids; 0 unknown
 	uint32_t host, kernel, tool, target_kind, target_comm, cpu_desc, arch, scope;
 	VEC(uint32_t) argv;
 	VEC(int32_t) target_ids;
+	uint32_t processes_seen; // that the recording tells of, sampled or not; 0: it does not
 	uint32_t target_threads, cpus_online, stack_bytes; // stack_bytes: copied of each stack; 0: unknown
 	uint64_t start_wall_ns, start_ns, end_ns; // wall clock of start_ns; first and last moment of recording, recording's clock
 	bool cut_off;
 	VEC(uint32_t) decisions; // sentences of the recorder: what was got and what was not
+	VEC(uint32_t) bearing;   // those of them that figures are to be read with,
+	VEC(uint32_t) careful;   // and those with which they are not what was asked for
 	VEC(uint32_t) caveats;   // sentences of the loader
+	uint32_t silent_reason;  // what accounts for silence, as the recorder found; the empty text (told_silence): nothing does
+	bool told_silence;
 	uint32_t unknown_loss;   // the one of them that says that what was lost is not known: text of other tools; 0: none
 };
 

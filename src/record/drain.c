@@ -83,6 +83,7 @@ void drain_release(struct drain *drain)
 	hash_map_release(&drain->doubtful);
 	hash_map_release(&drain->threads);
 	hash_map_release(&drain->pids);
+	hash_map_release(&drain->seen);
 	vec_release(&drain->tops);
 	vec_release(&drain->throttled);
 }
@@ -240,6 +241,8 @@ static void take_sideband(struct drain *drain, const struct record *record, uint
 		forked(drain, record, synthesized);
 	if (!is_ours(drain, subject(record)))
 		return;
+	if ((record->type == PERF_RECORD_FORK || record->type == PERF_RECORD_COMM) && subject(record) > 0)
+		hash_map_put(&drain->seen, (uint32_t)subject(record), 1, NULL);
 	if (change == SPACE_MAPPED && !synthesized) {
 		drain->found_births = true;
 		mapped(drain, record);

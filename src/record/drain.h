@@ -96,6 +96,7 @@ struct drain {
 	struct hash_map threads;   // tid -> index into tops
 	VEC(uint64_t) tops;        // stack top by thread; 0: unknown
 	struct hash_map pids;      // sampled pids
+	struct hash_map seen;      // pids of the target that records tell of, sampled or not
 	VEC(struct drain_throttle) throttled; // events that are throttled now
 	struct merge merge;
 	struct aside aside;

@@ -83,6 +83,7 @@ struct session_facts { // read when session_run has returned
 	uint32_t threads, processes; // that were sampled
 	uint64_t switches;           // to the target's tasks, at least, where events are theirs; 0: not known
 	uint64_t unseen_ns;          // that the command used when its tasks ended, which their events do not have; 0: none, or not known
+	uint32_t processes_seen;     // of the target, that records tell of
 	uint64_t target_cpu_ns;      // CPU time of the first event, idle and others apart; 0 when it is no clock
 };
 

@@ -76,11 +76,11 @@ static void tails_end(struct session *session)
 	if (session->tails == NULL)
 		return;
 	struct tails_figures figures = tails_figures(session->tails);
-	decide(&session->decisions, "stacks read on beyond the copy: %llu, the whole copy unchanged; %llu, its upper 4 KiB unchanged; %llu refused, %llu not read%s%s",
+	decide_aside(&session->decisions, "stacks read on beyond the copy: %llu, the whole copy unchanged; %llu, its upper 4 KiB unchanged; %llu refused, %llu not read%s%s",
 	       (unsigned long long)figures.exact, (unsigned long long)figures.checked, (unsigned long long)figures.refused,
 	       (unsigned long long)(figures.failed + figures.no_room), figures.error != 0 ? ": " : "", figures.error != 0 ? strerror(figures.error) : "");
 	if (figures.others > 0)
-		decide(&session->decisions, "of these, %llu on another stack of their thread", (unsigned long long)figures.others);
+		decide_aside(&session->decisions, "of these, %llu on another stack of their thread", (unsigned long long)figures.others);
 	session->drain.tails = NULL;
 	tails_free(session->tails);
 	session->tails = NULL;
@@ -272,7 +272,7 @@ static enum tails_step next_tails(struct session *session, bool seen)
 	if (drain->filter && !needs_wide && tails_refusal(session, session->cpu_percent + rate * TAIL_COST_NS / 1e7) == NULL && !session->needed_own_events)
 		return TAILS_NEED_OWN_EVENTS;
 	session->no_tails = true;
-	decide(&session->decisions, "%.0f%% of the stacks %s: reading on while the program is stopped %s", 100.0 * (double)beyond / (double)unwound,
+	decide_aside(&session->decisions, "%.0f%% of the stacks %s: reading on while the program is stopped %s", 100.0 * (double)beyond / (double)unwound,
 	       2 * others > beyond ? "go on on another stack of their thread (Go) and end there" : "are deeper than the copy and stay truncated", refusal);
 	return TAILS_AS_THEY_ARE;
 }
@@ -288,7 +288,7 @@ static void rest_tails(struct session *session)
 {
 	pause_tails(session);
 	if (++session->tails_rests == 1)
-		decide(&session->decisions, "from +%.1f s on they are read on only while more than %d%% of the stacks need it", seconds_now(session), TAILS_NEED_PERCENT);
+		decide_aside(&session->decisions, "from +%.1f s on they are read on only while more than %d%% of the stacks need it", seconds_now(session), TAILS_NEED_PERCENT);
 }
 
 static void resume_tails(struct session *session)
@@ -300,7 +300,7 @@ static void resume_tails(struct session *session)
 		return;
 	}
 	session->no_tails = true;
-	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: %.150s", seconds_now(session), err.text);
+	decide_aside(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: %.150s", seconds_now(session), err.text);
 }
 
 static void start_tails(struct session *session, bool others)
@@ -311,7 +311,7 @@ static void start_tails(struct session *session, bool others)
 		target_collect_tids(&session->target, session->spaces);
 	if (!event_set_add_waking(&session->set, &session->target.events, &err) || !session_add_late_threads(session, session->spaces, true, &err)) {
 		session->no_tails = true;
-		decide(&session->decisions, "stacks deeper than the copy stay truncated: no events that wake for each sample: %.150s", err.text);
+		decide_aside(&session->decisions, "stacks deeper than the copy stay truncated: no events that wake for each sample: %.150s", err.text);
 		return;
 	}
 	drain_learn_ids(&session->drain);
@@ -323,12 +323,12 @@ static void start_tails(struct session *session, bool others)
 	};
 	if (!tails_start(&session->tails, &config, &err)) {
 		session->no_tails = true; // their events stay off
-		decide(&session->decisions, "stacks deeper than the copy stay truncated: %.150s", err.text);
+		decide_aside(&session->decisions, "stacks deeper than the copy stay truncated: %.150s", err.text);
 		return;
 	}
 	session->drain.tails = session->tails;
 	event_set_wake_each(&session->set, true);
-	decide(&session->decisions, "from +%.1f s on stacks %s are read on while the program is stopped", seconds_now(session),
+	decide_aside(&session->decisions, "from +%.1f s on stacks %s are read on while the program is stopped", seconds_now(session),
 	       others ? "that go on on another one of their thread (Go)" : "deeper than the copy");
 }
 
@@ -336,7 +336,7 @@ static void stop_tails(struct session *session, double used_percent)
 {
 	pause_tails(session);
 	session->no_tails = true;
-	decide(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: the recorder used %.1f%% of one CPU (--max-cpu %g)",
+	decide_aside(&session->decisions, "from +%.1f s on stacks deeper than the copy stay truncated: the recorder used %.1f%% of one CPU (--max-cpu %g)",
 	       seconds_now(session), used_percent, session->config->max_cpu_percent);
 }
 

@@ -87,10 +87,10 @@ static void say_sizes(struct session *session, const struct sizes *sizes)
 {
 	const struct budget *budget = &sizes->budget;
 	if (budget->is_cheaper)
-		decide(&session->decisions, "stack copies of %u bytes: at up to %.0f samples a second on one CPU larger ones would cost more than 3%% of its time",
+		decide_aside(&session->decisions, "stack copies of %u bytes: at up to %.0f samples a second on one CPU larger ones would cost more than 3%% of its time",
 		       budget->stack_bytes, sizes->likely_hz);
 	if (budget->is_short)
-		decide(&session->decisions, "a ring of %zuK and stack copies of %u bytes bear a reader that is %.0f ms late, not the %u ms of %s%s%s",
+		decide_aside(&session->decisions, "a ring of %zuK and stack copies of %u bytes bear a reader that is %.0f ms late, not the %u ms of %s%s%s",
 		       budget->ring_bytes / 1024, budget->stack_bytes, budget->bears_ms, drain_priority_delay_ms(session->priority),
 		       drain_priority_text(session->priority), session->config->ring_bytes == 0 ? ": " : "",
 		       session->config->ring_bytes == 0 ? sizes->limit_text : "");
@@ -156,7 +156,7 @@ bool session_open_events(struct session *session, struct err *err)
 	}
 	say_sizes(session, &sizes);
 	for (size_t i = 0; i < session->set.decisions.count; i++)
-		decide(&session->decisions, "%s", session->set.decisions.data[i].text);
+		(session->set.decisions.data[i].is_aside ? decide_aside : decide)(&session->decisions, "%s", session->set.decisions.data[i].text);
 	return same_start(&session->set, err);
 }
 

@@ -58,6 +58,6 @@ void session_tell_stuck(struct session *session)
 	struct buf text = { 0 };
 	stuck_text(session->stood_still.data, session->stood_still.count, session->start_ns, &text);
 	if (text.size > 0)
-		decide(&session->decisions, "%s", buf_text(&text));
+		decide_aside(&session->decisions, "%s", buf_text(&text));
 	buf_release(&text);
 }

@@ -31,7 +31,7 @@ static void tell_left_running(struct session *session)
 	if (left.pids.count > NAMED_MOST)
 		buf_printf(&pids, " and %zu more", left.pids.count - NAMED_MOST);
 	if (left.pids.count > 0)
-		decide(&session->decisions, "%zu process%s of the command still run%s, what %s from now on is not recorded: perfsample record -p %s",
+		decide_aside(&session->decisions, "%zu process%s of the command still run%s, what %s from now on is not recorded: perfsample record -p %s",
 		       left.pids.count, left.pids.count == 1 ? "" : "es", left.pids.count == 1 ? "s" : "", left.pids.count == 1 ? "it does" : "they do",
 		       buf_text(&pids));
 	buf_release(&pids);
@@ -60,7 +60,7 @@ static void tell_pages(struct session *session)
 {
 	struct jit_pages_figures figures = session->pages != NULL ? jit_pages_figures(session->pages) : (struct jit_pages_figures){ 0 };
 	if (figures.late + figures.refused > 0)
-		decide(&session->decisions, "bytes of JIT code: %llu pages were read, %llu kept; %llu times a page was not read, as %d were in that second, and %llu were not kept, "
+		decide_aside(&session->decisions, "bytes of JIT code: %llu pages were read, %llu kept; %llu times a page was not read, as %d were in that second, and %llu were not kept, "
 		       "beyond %d, or %d of one place", (unsigned long long)figures.read, (unsigned long long)figures.kept, (unsigned long long)figures.late, JIT_PAGES_A_SECOND,
 		       (unsigned long long)figures.refused, JIT_PAGES_MOST, JIT_PAGE_READINGS_MOST);
 }
@@ -85,7 +85,7 @@ static void tell_unseen_execs(struct session *session)
 {
 	uint32_t count = session->drain.unseen_execs;
 	if (count > 0 && session_is_by_task(session))
-		decide(&session->decisions, "%u task%s executed a program that others may not look into (set-user-ID, capabilities, not readable): the kernel ends a task's "
+		decide_care(&session->decisions, "%u task%s executed a program that others may not look into (set-user-ID, capabilities, not readable): the kernel ends a task's "
 		       "events there, so what ran then is not in the recording; -a, or a command in a cgroup of its own, sees it", count, count == 1 ? "" : "s");
 }
 
@@ -95,7 +95,7 @@ void session_tell_targets(struct session *session)
 	tell_unseen_exit(session);
 	tell_unseen_execs(session);
 	if (session->child_was_ended)
-		decide(&session->decisions, "the command was ended with SIGTERM");
+		decide_aside(&session->decisions, "the command was ended with SIGTERM");
 	session_tell_stuck(session);
 }
 

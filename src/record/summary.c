@@ -10,26 +10,16 @@
 #include "unwind/unwind.h"
 
 enum { COLUMNS = 80, INDENT = 12 }; // strlen("perfsample: ")
-enum { RANKABLE = 100 };            // samples; the verdict of a report is NO RANKING below
 
-// 60,150
-static const char *grouped(uint64_t value, char text[SIZE_TEXT_BYTES])
+static const char *grouped(uint64_t value, char text[JUDGE_TEXT_BYTES])
 {
-	char digits[24];
-	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value), used = 0;
-	for (int i = 0; i < length; i++) {
-		if (i > 0 && (length - i) % 3 == 0)
-			text[used++] = ',';
-		text[used++] = digits[i];
-	}
-	text[used] = '\0';
-	return text;
+	return judge_count((double)value, text);
 }
 
 // 0.07%, 3.0%, 12.0%
-static const char *percent(double share, char text[SIZE_TEXT_BYTES])
+static const char *percent(double share, char text[JUDGE_TEXT_BYTES])
 {
-	snprintf(text, SIZE_TEXT_BYTES, share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
+	snprintf(text, JUDGE_TEXT_BYTES, share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
 	return text;
 }
 
@@ -68,10 +58,15 @@ static const struct summary_event *main_event(const struct summary *summary)
 	return summary->events.count > 0 ? &summary->events.data[0] : &none;
 }
 
+static double taken_of(const struct summary_event *event) // idle ones apart
+{
+	return (double)(event->taken - event->idle);
+}
+
 static double lost_share(const struct summary_event *event)
 {
-	uint64_t lost = event->lost + event->dropped;
-	return lost > 0 ? (double)lost / (double)(lost + event->taken) : 0;
+	double lost = (double)(event->lost + event->dropped);
+	return lost > 0 ? lost / (lost + taken_of(event)) : 0;
 }
 
 double summary_lost_share(const struct summary *summary)
@@ -82,6 +77,7 @@ double summary_lost_share(const struct summary *summary)
 	return most;
 }
 
+// In the file's identity what we dropped stands apart.
 static double silent_of(const struct summary_event *event)
 {
 	return event->expected - (double)(event->taken + event->idle_unsampled + event->others + event->lost + event->dropped); // idle ones are taken too
@@ -94,43 +90,107 @@ static double silent_share(const struct summary_event *event)
 
 static bool below_one_period(const struct summary_event *event)
 {
-	return event->is_clock && event->expected >= 0 && event->running_ns < event->period;
+	uint64_t seen = event->taken + event->others + event->lost + event->dropped;
+	return event->is_clock && event->expected >= 0 && event->running_ns > 0 && event->running_ns < event->period && seen == 0;
 }
 
-static double bad_stacks(const struct summary *summary, uint64_t count)
+static uint64_t stacks_of(const struct summary *summary)
 {
-	uint64_t all = summary->complete + summary->joined + summary->truncated + summary->failed;
-	return all > 0 ? (double)count / (double)all : 0;
+	return summary->complete + summary->joined + summary->truncated + summary->failed;
 }
 
-bool summary_is_sound(const struct summary *summary)
+// Stacks are those of all events together: judged with the first.
+static struct evidence evidence_of(const struct summary *summary, const struct summary_event *event)
 {
-	const struct summary_event *event = main_event(summary);
-	return !summary->is_short && event->taken >= RANKABLE && summary_lost_share(summary) <= summary->max_loss && silent_share(event) < 0.01 &&
-	       bad_stacks(summary, summary->truncated + summary->failed) < 0.05;
+	bool is_main = event == main_event(summary), can_expect = event->expected >= 0;
+	double throttled = is_main ? summary->throttled_seconds : 0, period_ns = event->is_clock ? (double)event->period : 0;
+	return (struct evidence){
+		.taken = taken_of(event), .lost = (double)event->lost, .dropped = (double)event->dropped, .is_loss_known = true, .can_expect = can_expect,
+		.expected = can_expect ? event->expected : 0, .silent = can_expect ? silent_of(event) + (double)event->dropped : 0, .begun = event->begun,
+		.throttled_s = throttled, .throttled = period_ns > 0 ? throttled * 1e9 / period_ns : 0, .n = taken_of(event), .is_below_period = below_one_period(event),
+		.ran_ns = (double)event->running_ns, .period_ns = period_ns, .is_by_task = summary->is_by_task, .silent_reason = !is_main ? NULL : summary->silent_reason != NULL ? summary->silent_reason : "", .multiplexed = event->multiplexed > 0 ? event->multiplexed : 1,
+		.complete = is_main ? summary->complete : 0, .joined = is_main ? summary->joined : 0, .truncated = is_main ? summary->truncated : 0,
+		.failed = is_main ? summary->failed : 0, .ends = is_main ? summary->ends : NULL, .stack_bytes = summary->stack_bytes,
+		.shortened = is_main ? (double)summary->shortened : 0, .sideband_lost = is_main ? (double)summary->sideband_lost : 0, .max_loss = summary->max_loss,
+	};
+}
+
+struct passing_on {
+	summary_found_fn *found;
+	void *context;
+	const char *event;
+};
+
+static void pass_on(void *context, enum caveat_code code, double value, enum verdict verdict, const char *text)
+{
+	const struct passing_on *to = context;
+	to->found(to->context, to->event, code, value, verdict, text);
+}
+
+void summary_caveats(const struct summary *summary, summary_found_fn *found, void *context)
+{
+	for (size_t i = 0; i < summary->events.count; i++) {
+		struct evidence evidence = evidence_of(summary, &summary->events.data[i]);
+		struct passing_on to = { found, context, summary->events.data[i].name };
+		if (summary->events.data[i].samples)
+			(void)judge_samples(&evidence, pass_on, &to);
+	}
+	for (size_t i = 0; i < summary->notes.count; i++)
+		if (summary->notes.data[i].bears || summary->notes.data[i].is_care)
+			found(context, NULL, CAVEAT_RECORDED, 1, summary->notes.data[i].is_care ? VERDICT_CARE : VERDICT_SOUND, summary->notes.data[i].text);
+	if (summary->is_short)
+		found(context, NULL, CAVEAT_CUT_OFF, 1, VERDICT_CARE, "what was sampled after the last whole write is not in the file");
+}
+
+enum verdict summary_verdict(const struct summary *summary)
+{
+	enum verdict worst = summary->is_short || summary->has_bad_decision ? VERDICT_CARE : VERDICT_SOUND;
+	for (size_t i = 0; i < summary->events.count; i++) {
+		struct evidence evidence = evidence_of(summary, &summary->events.data[i]);
+		enum verdict verdict = summary->events.data[i].samples ? judge_samples(&evidence, NULL, NULL) : VERDICT_SOUND;
+		worst = verdict > worst ? verdict : worst;
+	}
+	return summary->events.count > 0 ? worst : VERDICT_NO_RANKING;
+}
+
+bool summary_is_honest(const struct summary *summary, struct err *err)
+{
+	for (size_t i = 0; i < summary->events.count; i++) {
+		struct evidence evidence = evidence_of(summary, &summary->events.data[i]);
+		if (summary->events.data[i].samples && !judge_is_honest(&evidence, summary->events.data[i].name, err))
+			return false;
+	}
+	return true;
 }
 
 static void say_what(const struct summary *summary, struct buf *out, struct buf *text)
 {
-	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
-	buf_printf(text, "%s samples of %s", grouped(main_event(summary)->taken, a), summary->comm);
+	char a[JUDGE_TEXT_BYTES], b[JUDGE_TEXT_BYTES], c[JUDGE_TEXT_BYTES];
+	const struct summary_event *event = main_event(summary);
+	double taken = taken_of(event);
+	buf_printf(text, "%s sample%s of %s", judge_count(taken, a), plural(taken), summary->comm);
 	if (summary->ids.count == 1)
 		buf_printf(text, "[%d]", summary->ids.data[0]);
 	else if (summary->ids.count > 1)
 		buf_printf(text, " and %zu more", summary->ids.count - 1);
-	if (summary->processes > 1)
+	if (summary->processes_seen > summary->processes && summary->processes_seen > 1)
+		buf_printf(text, " (%s of %s processes, %s thread%s)", grouped(summary->processes, a), grouped(summary->processes_seen, b), grouped(summary->threads, c),
+		           plural((double)summary->threads));
+	else if (summary->processes > 1)
 		buf_printf(text, " (%s processes, %s threads)", grouped(summary->processes, a), grouped(summary->threads, b));
 	else
-		buf_printf(text, " (%u thread%s)", summary->threads, summary->threads == 1 ? "" : "s");
+		buf_printf(text, " (%u thread%s)", summary->threads, plural((double)summary->threads));
 	buf_printf(text, ", %.1f s", summary->seconds);
 	if (summary->has_cpu_seconds)
 		buf_printf(text, ", %.1f CPU-s", summary->cpu_seconds);
+	if (event->idle > 0)
+		buf_printf(text, "; %s more of idle CPUs, in no share", grouped(event->idle, a));
 	paragraph(out, text);
 }
 
 static void add_silent(const struct summary_event *event, struct buf *text)
 {
-	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
+	char a[JUDGE_TEXT_BYTES], b[JUDGE_TEXT_BYTES];
 	double silent = silent_of(event);
 	if (event->expected < 0)
 		buf_string(text, "silent not measurable");
@@ -141,101 +201,76 @@ static void add_silent(const struct summary_event *event, struct buf *text)
 static void say_sound(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct summary_event *event = main_event(summary);
-	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
+	char a[JUDGE_TEXT_BYTES], b[JUDGE_TEXT_BYTES];
 	buf_printf(text, "sound: lost %s (%s), ", grouped(event->lost + event->dropped, a), percent(summary_lost_share(summary), b));
 	add_silent(event, text);
-	if (summary->complete + summary->joined + summary->truncated + summary->failed > 0)
-		buf_printf(text, ", stacks complete %.1f%%", 100 * bad_stacks(summary, summary->complete + summary->joined));
+	if (stacks_of(summary) > 0)
+		buf_printf(text, ", stacks complete %s", judge_whole_percent((double)(summary->complete + summary->joined) / (double)stacks_of(summary), a));
 	paragraph(out, text);
 }
 
-// Only the first event's losses are kept by the second.
-static void say_loss(const struct summary *summary, const struct summary_event *event, struct buf *out, struct buf *text)
+struct saying {
+	const struct summary *summary;
+	const struct summary_event *event;
+	struct buf *out, *text;
+};
+
+// Where the first event's losses lie, and why; only of that one it is known.
+static void add_loss_place(const struct saying *s)
 {
-	char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
+	const struct summary *summary = s->summary;
+	const struct summary_event *event = s->event;
+	char a[JUDGE_TEXT_BYTES];
 	bool is_main = event == main_event(summary);
-	if (!event->samples || lost_share(event) <= 0)
-		return;
-	buf_printf(text, "CARE: %s%slost %s (%s)", is_main ? "" : event->name, is_main ? "" : " ", grouped(event->lost + event->dropped, a),
-	           percent(lost_share(event), b));
-	if (is_main && summary->lost_span.to_s > summary->lost_span.from_s && event->lost > 0)
-		buf_printf(text, ", +%.0f to +%.0f s", summary->lost_span.from_s, summary->lost_span.to_s);
-	if (event->dropped > 0)
-		buf_printf(text, "; %s of them dropped by the recorder", grouped(event->dropped, a));
+	if (is_main && summary->lost_span.to_s > summary->lost_span.from_s)
+		buf_printf(s->text, ", +%.0f to +%.0f s", summary->lost_span.from_s, summary->lost_span.to_s);
 	if (is_main && summary->stuck_lost > 0)
-		buf_printf(text, ": a ring of the kernel stood still%s%s", summary->stuck_lost < event->lost ? " for " : "",
+		buf_printf(s->text, ": a ring of the kernel stood still%s%s", summary->stuck_lost < event->lost ? " for " : "",
 		           summary->stuck_lost < event->lost ? grouped(summary->stuck_lost, a) : "");
 	if (summary->loss_reason != NULL && event->lost > (is_main ? summary->stuck_lost : 0))
-		buf_printf(text, "%s %s", is_main && summary->stuck_lost > 0 ? "; of the others," : ":", summary->loss_reason);
-	paragraph(out, text);
+		buf_printf(s->text, "%s %s", is_main && summary->stuck_lost > 0 ? "; of the others," : ":", summary->loss_reason);
 }
 
-static double share_that_ends(const struct summary *summary, enum unwind_end end)
+static void say_found(void *context, enum caveat_code code, double value, enum verdict verdict, const char *what)
 {
-	return (size_t)end < summary->end_count ? bad_stacks(summary, summary->ends[end]) : 0;
+	const struct saying *s = context;
+	bool is_main = s->event == main_event(s->summary);
+	if (verdict != VERDICT_SOUND)
+		buf_printf(s->text, "%s: ", verdict_word(verdict));
+	if (!is_main)
+		buf_printf(s->text, "%s: ", s->event->name);
+	if (code == CAVEAT_LOST) {
+		char a[JUDGE_TEXT_BYTES], b[JUDGE_TEXT_BYTES];
+		buf_printf(s->text, "lost %s sample%s (%s)", grouped(s->event->lost, a), plural((double)s->event->lost), judge_percent(value, b));
+		add_loss_place(s);
+	} else {
+		buf_string(s->text, what);
+	}
+	paragraph(s->out, s->text);
 }
 
-static void say_cut(const struct summary *summary, struct buf *out, struct buf *text)
+static void say_findings(const struct summary *summary, struct buf *out, struct buf *text)
 {
-	char a[SIZE_TEXT_BYTES];
-	double deep = share_that_ends(summary, UNWIND_TRUNCATED), absent = share_that_ends(summary, UNWIND_ABSENT_PAGE),
-	       limit = share_that_ends(summary, UNWIND_DEPTH_LIMIT);
-	if (deep > 0.001) {
-		buf_printf(text, "CARE: stacks truncated %s (deeper than the %u KB a sample holds)", percent(deep, a), (summary->stack_bytes + 1023) / 1024);
-		paragraph(out, text);
+	for (size_t i = 0; i < summary->events.count; i++) {
+		struct saying saying = { summary, &summary->events.data[i], out, text };
+		struct evidence evidence = evidence_of(summary, saying.event);
+		if (saying.event->samples)
+			(void)judge_samples(&evidence, say_found, &saying);
 	}
-	if (absent > 0.001) {
-		buf_printf(text, "CARE: stacks cut %s, where a page of the stack was not in memory", percent(absent, a));
-		paragraph(out, text);
-	}
-	if (limit > 0.001) {
-		buf_printf(text, "CARE: stacks cut %s, of more frames than a record holds", percent(limit, a));
-		paragraph(out, text);
-	}
-}
-
-static void say_care(const struct summary *summary, struct buf *out, struct buf *text)
-{
-	const struct summary_event *event = main_event(summary);
-	char a[SIZE_TEXT_BYTES];
-	if (event->taken < RANKABLE) {
-		if (event->taken == 0)
-			buf_printf(text, "CARE: no sample was taken%s", summary->unseen_execs > 0  ? ": the kernel ended the target's events" :
-			           below_one_period(event) ? ": the target used less CPU time than one period" : "");
-		else
-			buf_printf(text, "CARE: %s sample%s: below %d nothing can be ranked", grouped(event->taken, a), event->taken == 1 ? "" : "s", RANKABLE);
+	bool goes_on = summary->ends != NULL && stacks_of(summary) > 0 && summary->ends[UNWIND_OTHER_STACK] * 100 >= stacks_of(summary);
+	if (goes_on) { // a runtime's that changes stacks
+		buf_string(text, summary->others_by_c < 0.5 ? "frame pointers lead from a thread's stack to its others: --call-graph fp" : "C code was called on another stack of its thread");
 		paragraph(out, text);
 	}
 	if (summary->is_short) {
 		buf_string(text, "CARE: what was sampled after the last whole write is not in the file");
 		paragraph(out, text);
 	}
-	for (size_t i = 0; i < summary->events.count; i++)
-		say_loss(summary, &summary->events.data[i], out, text);
-	say_cut(summary, out, text);
-	if (bad_stacks(summary, summary->failed) >= 0.01) {
-		const double other = share_that_ends(summary, UNWIND_OTHER_STACK);
-		buf_printf(text, "CARE: stacks not unwound to their root %s", percent(bad_stacks(summary, summary->failed), a));
-		if (other >= 0.01) // a runtime's that changes stacks
-			buf_printf(text, ": %s go on on another stack of the thread (Go), which was not read%s", percent(other, a),
-			           summary->others_by_c < 0.5 ? "; frame pointers lead there: --call-graph fp" : "; C code was called there");
-		const double probed = share_that_ends(summary, UNWIND_UPROBE_TRAMPOLINE);
-		if (probed > 0.001)
-			buf_printf(text, ", %s as return probes have replaced return addresses", percent(probed, a));
-		paragraph(out, text);
-	}
-	if (silent_share(event) >= 0.01 && !below_one_period(event)) {
-		buf_printf(text, "CARE: ");
-		add_silent(event, text);
-		buf_printf(text, ": %s", summary->silent_reason != NULL ? summary->silent_reason : silent_of(event) <= event->begun
-		           ? "periods that were begun and not over at the end, at most one for each CPU" : "ticks that were due by CPU time and never came, for a reason that is not known");
-		paragraph(out, text);
-	}
 }
 
 static void say_event(const struct summary_event *event, struct buf *out, struct buf *text)
 {
-	char a[SIZE_TEXT_BYTES];
+	char a[JUDGE_TEXT_BYTES];
 	if (!event->samples)
 		return;
 	if (event->is_freq)
@@ -255,7 +290,7 @@ static void say_uncopied(const struct summary *summary, struct buf *out, struct 
 		[UNCOPIED_TAGGED] = "the stack pointer has a tag", [UNCOPIED_NO_ROOM] = "the record was full",
 		[UNCOPIED_ABSENT] = "the stack pointer's page was not in memory",
 	};
-	char a[SIZE_TEXT_BYTES];
+	char a[JUDGE_TEXT_BYTES];
 	for (int i = 0; summary->uncopied != NULL && i < UNCOPIED_COUNT; i++)
 		if (summary->uncopied[i] > 0) {
 			buf_printf(text, "stacks not copied, registers were: %s: %s", grouped(summary->uncopied[i], a), reasons[i]);
@@ -265,9 +300,9 @@ static void say_uncopied(const struct summary *summary, struct buf *out, struct 
 
 static void say_notes(const struct summary *summary, struct buf *out, struct buf *text)
 {
-	char a[SIZE_TEXT_BYTES];
+	char a[JUDGE_TEXT_BYTES];
 	for (size_t i = 0; i < summary->notes.count; i++) {
-		buf_string(text, summary->notes.data[i]);
+		buf_printf(text, "%s%s", summary->notes.data[i].is_care ? "CARE: " : "", summary->notes.data[i].text);
 		paragraph(out, text);
 	}
 	if (summary->strangers > 0) {
@@ -276,18 +311,11 @@ static void say_notes(const struct summary *summary, struct buf *out, struct buf
 		paragraph(out, text);
 	}
 	if (main_event(summary)->idle_unsampled > 0) {
-		buf_printf(text, "%s ticks of idle CPUs gave no sample: idle by /proc/stat, not silent", grouped(main_event(summary)->idle_unsampled, a));
+		buf_printf(text, "%s tick%s of idle CPUs gave no sample: idle by /proc/stat, not silent", grouped(main_event(summary)->idle_unsampled, a),
+		           plural((double)main_event(summary)->idle_unsampled));
 		paragraph(out, text);
 	}
 	say_uncopied(summary, out, text);
-	if (summary->shortened > 0) {
-		buf_printf(text, "%s stack copies were shortened: images were slow to open", grouped(summary->shortened, a));
-		paragraph(out, text);
-	}
-	if (summary->sideband_lost > 0) {
-		buf_printf(text, "%s records of mappings and processes were lost; /proc was read again", grouped(summary->sideband_lost, a));
-		paragraph(out, text);
-	}
 	if (summary->longest_chain > 127) {
 		buf_printf(text, "stacks of up to %s frames: perf shows 127 unless --max-stack", grouped(summary->longest_chain, a));
 		paragraph(out, text);
@@ -314,7 +342,7 @@ static void say_file(const struct summary *summary, struct buf *out, struct buf 
 static void say_cost(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	const struct cost *cost = &summary->cost;
-	char a[SIZE_TEXT_BYTES];
+	char a[JUDGE_TEXT_BYTES];
 	if (!summary->wants_cost)
 		return;
 	if (summary->cost_refusal != NULL) {
@@ -340,7 +368,7 @@ static void say_cost(const struct summary *summary, struct buf *out, struct buf 
 static void say_hint(const struct summary *summary, struct buf *out, struct buf *text)
 {
 	double used = summary->seconds > 0 ? summary->cpu_seconds / summary->seconds : 1;
-	if (!summary->has_cpu_seconds || used >= 0.1 || summary->seconds < 1)
+	if (!summary->has_cpu_seconds || used >= 0.1 || summary->seconds < JUDGE_SHARE_LEAST_S)
 		return;
 	buf_printf(text, "hint  used %.0f%% of one CPU, %u thread%s mostly blocked: this profile can't say why", 100 * used, summary->threads,
 	           summary->threads == 1 ? "" : "s");
@@ -353,22 +381,22 @@ void summary_text(const struct summary *summary, struct buf *out)
 {
 	struct buf text = { 0 };
 	say_what(summary, out, &text);
-	bool sound = summary_is_sound(summary);
+	bool sound = summary_verdict(summary) == VERDICT_SOUND;
 	if (sound)
 		say_sound(summary, out, &text);
-	else
-		say_care(summary, out, &text);
+	say_findings(summary, out, &text);
 	for (size_t i = 0; i < summary->events.count; i++)
 		if (sound || i > 0 || summary->events.data[i].because != NULL)
 			say_event(&summary->events.data[i], out, &text);
 	say_notes(summary, out, &text);
-	if (sound) {
-		buf_printf(&text, "the recorder used %.1f%% of one CPU", 100 * summary->recorder_share);
-	} else {
+	if (!sound) {
 		add_silent(main_event(summary), &text);
-		buf_printf(&text, ", throttled %.*f s; recorder used %.1f%% of one CPU", summary->throttled_seconds < 0.05 ? 0 : 1,
-		           summary->throttled_seconds, 100 * summary->recorder_share);
+		buf_printf(&text, ", throttled %.*f s; ", summary->throttled_seconds < 0.05 ? 0 : 1, summary->throttled_seconds);
 	}
+	if (summary->seconds < JUDGE_SHARE_LEAST_S)
+		buf_printf(&text, "the recorder used %.0f ms of CPU time", 1e3 * summary->recorder_cpu_seconds);
+	else
+		buf_printf(&text, "the recorder used %.1f%% of one CPU", 100 * summary->recorder_share);
 	paragraph(out, &text);
 	say_cost(summary, out, &text);
 	say_hint(summary, out, &text);

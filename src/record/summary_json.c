@@ -66,8 +66,9 @@ static json_t *target_json(const struct summary *summary)
 	json_t *ids = json_array();
 	for (size_t i = 0; i < summary->ids.count; i++)
 		json_array_append_new(ids, json_integer(summary->ids.data[i]));
-	return json_pack("{s:s, s:o, s:o, s:i, s:i}", "kind", summary->target_kind, "ids", ids, "comm", text_or_null(summary->comm), "threads",
-	                 (int)summary->threads, "processes", (int)summary->processes);
+	return json_pack("{s:s, s:o, s:o, s:i, s:i, s:i}", "kind", summary->target_kind, "ids", ids, "comm", text_or_null(summary->comm), "threads",
+	                 (int)summary->threads, "processes", (int)summary->processes,
+	                 "processes_seen", (int)(summary->processes_seen > summary->processes ? summary->processes_seen : summary->processes));
 }
 
 static json_t *stacks_json(const struct summary *summary, json_t **ends)
@@ -94,6 +95,12 @@ static json_t *cost_json(const struct summary *summary)
 	                 cost->recorder_cpu_s, "calibration", "rounds", (json_int_t)cost->unit.rounds, "samples", (json_int_t)cost->unit.samples);
 }
 
+static void add_caveat(void *context, const char *event, enum caveat_code code, double value, enum verdict verdict, const char *text)
+{
+	json_array_append_new(context, json_pack("{s:s, s:o, s:f, s:b, s:o}", "code", caveat_name(code), "text", text_or_null(text), "value", value, "care",
+	                                         (int)(verdict != VERDICT_SOUND), "event", text_or_null(event)));
+}
+
 void summary_json(const struct summary *summary, struct buf *out)
 {
 	json_t *events = json_array(), *ends;
@@ -109,7 +116,10 @@ void summary_json(const struct summary *summary, struct buf *out)
 	json_object_set_new(doc, "argv", texts(summary->argv, SIZE_MAX));
 	json_object_set_new(doc, "target", target_json(summary));
 	json_object_set_new(doc, "window", window);
-	json_object_set_new(doc, "verdict", json_string(summary_is_sound(summary) ? "sound" : "care"));
+	json_object_set_new(doc, "verdict", json_string(verdict_name(summary_verdict(summary))));
+	json_t *caveats = json_array();
+	summary_caveats(summary, add_caveat, caveats);
+	json_object_set_new(doc, "caveats", caveats);
 	json_object_set_new(doc, "lost_share", json_real(summary_lost_share(summary)));
 	json_object_set_new(doc, "cpu_seconds", summary->has_cpu_seconds ? json_real(summary->cpu_seconds) : json_null());
 	json_object_set_new(doc, "events", events);

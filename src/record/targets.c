@@ -26,19 +26,41 @@ const char *target_kind_name(enum target_kind kind)
 	return names[kind];
 }
 
-void decide(struct decisions *decisions, const char *format, ...)
+static void decide_as(struct decisions *decisions, enum decision_weight weight, const char *format, va_list args)
 {
 	struct decision *decision = vec_add(&decisions->items);
+	vsnprintf(decision->text, sizeof(decision->text), format, args);
+	decision->weight = weight;
+}
+
+void decide(struct decisions *decisions, const char *format, ...)
+{
 	va_list args;
 	va_start(args, format);
-	vsnprintf(decision->text, sizeof(decision->text), format, args);
+	decide_as(decisions, DECISION_BEARS, format, args);
+	va_end(args);
+}
+
+void decide_aside(struct decisions *decisions, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	decide_as(decisions, DECISION_ASIDE, format, args);
+	va_end(args);
+}
+
+void decide_care(struct decisions *decisions, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	decide_as(decisions, DECISION_CARE, format, args);
 	va_end(args);
 }
 
 void decide_usual(struct decisions *decisions, const char *text)
 {
 	decide(decisions, "%s", text);
-	decisions->items.data[decisions->items.count - 1].is_usual = true;
+	decisions->items.data[decisions->items.count - 1].weight = DECISION_USUAL;
 }
 
 // ---------------------------------------------------------------- who

@@ -34,10 +34,15 @@ struct target_config {
 	bool stdout_to_stderr;     // our own output is standard output
 };
 
-struct decision { char text[320]; bool is_usual; }; // usual: what is meant to be; the file says it, the summary does not
+// What the recorder did as it could, or found out: all of it in the file. USUAL: what is meant to be, so the summary does not say it. ASIDE: of the recorder alone, or told
+// by figures as well. BEARS: figures are to be read with it, so a report says it too. CARE: what was asked for is not all there.
+enum decision_weight { DECISION_BEARS, DECISION_USUAL, DECISION_ASIDE, DECISION_CARE };
+struct decision { char text[400]; enum decision_weight weight; };
 struct decisions { VEC(struct decision) items; };
-void decide(struct decisions *decisions, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void decide(struct decisions *decisions, const char *format, ...) __attribute__((format(printf, 2, 3))); // BEARS
 void decide_usual(struct decisions *decisions, const char *text);
+void decide_aside(struct decisions *decisions, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void decide_care(struct decisions *decisions, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 struct target {
 	enum target_kind kind;

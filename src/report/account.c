@@ -116,17 +116,20 @@ static void count_what_was_due(struct build *b)
 	event->silent = event->expected - event->taken - event->idle - event->others - event->lost;
 }
 
-// On the scale of n: lost samples and, hidden in silence, those we dropped and the ticks of throttled stretches.
-static double missing_samples(const struct build *b)
+// On the scale of n: how many samples are missing, and whether so many that ranges shown are worst cases. Of silence only from 1 % on: where nothing is wrong some
+// ticks come late at the end of a recording, or with a switch.
+static void count_missing(struct build *b)
 {
-	const struct report_event *event = b->event;
-	double hidden = event->dropped;
-	if (event->source->is_clock && event->source->period > 0)
-		hidden += event->throttled_s * 1e9 / (double)event->source->period;
-	if (event->can_expect && event->silent > 0.01 * event->expected)
-		hidden = fmax(hidden, event->silent);
-	double missing = event->lost + hidden;
-	return b->tally.samples > 0 ? missing * event->n / (double)b->tally.samples : missing;
+	enum { HUNDRED = 100 };
+	struct report_event *event = b->event;
+	struct evidence evidence = report_evidence(b->report, event);
+	double scale = b->tally.samples > 0 ? event->n / (double)b->tally.samples : 1;
+	event->missing = judge_missing(&evidence) * scale;
+	event->missing_share = judge_missing_share(&evidence);
+	if (evidence.silent * HUNDRED <= evidence.expected)
+		evidence.silent = 0;
+	double told = judge_missing(&evidence) * scale;
+	event->is_lossy = told > 0 && told >= 0.001 * (event->n + told);
 }
 
 static void count_stacks(struct build *b)
@@ -227,13 +230,15 @@ void account_event(struct build *b)
 	event->shortened = (double)e->shortened;
 	event->throttled_s = throttled_seconds(b);
 	event->lost_share = event->lost > 0 ? event->lost / (event->lost + event->taken) : 0;
-	event->missing = missing_samples(b);
-	event->is_lossy = event->missing > 0 && event->missing >= 0.001 * (event->n + event->missing);
 	event->idle_excluded = !b->options->idle && event->idle > 0 ? event->idle / (event->idle + event->taken) : 0;
 	event->cpu_seconds = cpu_seconds(b);
 	event->accounted_s = (double)e->accounted_ns / 1e9;
 	event->recorder_cpu_s = (double)e->recorder_cpu_ns / 1e9;
-	event->recorder_share = b->report->seconds > 0 ? event->recorder_cpu_s / b->report->seconds : 0;
+	// Of all the time that was recorded, whatever part of it the report is of.
+	const struct profile_meta *meta = &b->profile->meta;
+	double seconds = meta->end_ns > meta->start_ns ? (double)(meta->end_ns - meta->start_ns) / 1e9 : b->report->seconds;
+	event->recorder_share = seconds > 0 ? event->recorder_cpu_s / seconds : 0;
+	event->is_brief = seconds < JUDGE_SHARE_LEAST_S;
 	// Only events that need a counter of the hardware are multiplexed; a task's clock that ran less than it was enabled was merely not running.
 	bool needs_counter = e->attr_type != TYPE_SOFTWARE && e->attr_type != TYPE_TRACEPOINT;
 	// One of a task is opened on each CPU, and enabled on all of them while the task runs on one (perf_event_update_time: inactive is enabled too).
@@ -243,5 +248,6 @@ void account_event(struct build *b)
 	if (event->multiplexed < 1)
 		find_blocks_off(b);
 	count_stacks(b);
+	count_missing(b);
 	find_unseen(event, b->options->confidence);
 }

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/vec.h"
+#include "judge/judge.h"
 #include "profile/profile.h"
 #include "report/estimate.h"
 
@@ -89,16 +90,6 @@ struct report_row {
 	size_t call_count;
 };
 
-enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
-
-enum caveat_code {
-	CAVEAT_LOST, CAVEAT_SILENT, CAVEAT_TRUNCATED, CAVEAT_UNRESOLVED, CAVEAT_MULTIPLEXED, CAVEAT_FEW_SAMPLES, CAVEAT_THROTTLED, CAVEAT_CUT_OFF,
-	CAVEAT_RESONANCE, CAVEAT_DROPPED, CAVEAT_SIDEBAND_LOST, CAVEAT_SALVAGED, CAVEAT_FEW_VISITS, CAVEAT_TREND, CAVEAT_SHORT_TASKS, CAVEAT_OTHER,
-	CAVEAT_TIED_LOSS, CAVEAT_UNKNOWN_LOSS, CAVEAT_MASKED, CAVEAT_ALIASING,
-};
-const char *caveat_name(enum caveat_code code); // "lost", "cut_off", …
-const char *verdict_name(enum verdict verdict); // "sound", "care", "no_ranking"
-const char *verdict_word(enum verdict verdict); // for people: "sound", "CARE", "NO RANKING"
 struct report_caveat { enum caveat_code code; const char *text; double value; bool is_care; }; // is_care: makes the verdict CARE
 
 // Two combs held against each other; is_tested false: there is but one.
@@ -127,11 +118,14 @@ struct report_event {
 	uint64_t ends[UNWIND_END_COUNT], splices[3];
 	uint64_t stacks_guessed;      // with a frame that no CFI led to
 	uint64_t stacks_by_via[VIA_COUNT]; // with a frame found in this way
-	double recorder_cpu_s, recorder_share;
+	double recorder_cpu_s;
+	double recorder_share;        // of one CPU, of all the time that was recorded
+	bool is_brief;                // the recording is too short for that to be a figure
 	double accounted_s;  // taken from the program by the recorder's books; 0: not reckoned
 	double n;                     // Kish's n when weighted
-	double missing;               // how many samples the worst case adds, on the scale of n: lost, and what silence, drops and throttling hide
-	bool is_lossy;                // missing / (n + missing) >= 0.1 %: intervals shown are worst cases
+	double missing;               // how many samples the worst case adds, on the scale of n: lost, silent, dropped and throttled (judge/judge.h)
+	double missing_share;         // what --max-loss is held against
+	bool is_lossy;                // lost and, from 1 % on, silent ones are 0.1 % of n or more: intervals shown are worst cases
 	bool is_weighted, is_filtered;
 	double unfiltered;            // samples of the event before the filter
 	size_t threads, processes;
@@ -162,6 +156,8 @@ struct report {
 	bool weighted;
 };
 
+// What the judgement is made of; borrows from the event.
+struct evidence report_evidence(const struct report *report, const struct report_event *event);
 // The verdict and what makes it so, in a line: "CARE: lost 40 samples (3.0%); …". Nothing where it is sound.
 void report_verdict(const struct report_event *event, struct buf *out);
 // The same of the samples alone, whatever is made of them: lost, silent, dropped, stacks cut, a shared counter. Not what the loader

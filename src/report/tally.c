@@ -18,23 +18,6 @@ struct tally_context_sum {
 	bool is_kept, is_idle, is_kernel, is_cut, is_second;
 };
 
-enum stack_class stack_class_of(uint8_t end, uint8_t splice)
-{
-	switch (end) {
-	case UNWIND_ROOT:
-	case UNWIND_ROOT_GUESSED:
-		return splice != 0 ? STACK_JOINED : STACK_COMPLETE; // exact or checked
-	case UNWIND_NOT_USER:
-		return STACK_COMPLETE;
-	case UNWIND_TRUNCATED:
-	case UNWIND_DEPTH_LIMIT:
-	case UNWIND_ABSENT_PAGE:
-		return STACK_TRUNCATED;
-	default:
-		return STACK_FAILED;
-	}
-}
-
 // ---------------------------------------------------------------- what a row is
 
 // Kernel and other places that are no files go by their short name: they are mapped under several paths.
@@ -401,11 +384,13 @@ static void add_contexts(struct tally *t)
 		const struct sample_context *c = &t->profile->samples.contexts.data[i];
 		const struct tally_context_sum *sum = &t->context_sums[i];
 		uint64_t *const by_class[] = { &t->stacks_complete, &t->stacks_joined, &t->stacks_truncated, &t->stacks_failed };
-		*by_class[stack_class_of(c->end, c->splice)] += sum->count;
 		t->samples += sum->count;
 		t->weight += sum->weight;
 		t->second_comb += sum->is_second ? sum->count : 0;
 		t->cut += sum->is_cut ? sum->weight : 0;
+		if (sum->is_idle) // its samples are in no share, and neither are their stacks: the more idle a host is, the better they would look
+			continue;
+		*by_class[stack_class_of(c->end, c->splice)] += sum->count;
 		if (c->end < UNWIND_END_COUNT)
 			t->ends[c->end] += sum->count;
 		if (c->splice < 3)

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "base/vec.h"
+#include "judge/judge.h"
 #include "profile/profile.h"
 #include "profile/vias.h"
 #include "report/report.h"
@@ -114,9 +115,6 @@ struct tally {
 	VEC(uint32_t) touched_sets, touched_rows, stamps;
 	uint32_t stamp;
 };
-
-enum stack_class { STACK_COMPLETE, STACK_JOINED, STACK_TRUNCATED, STACK_FAILED };
-enum stack_class stack_class_of(uint8_t end, uint8_t splice);
 
 // `filter` restricts which samples are counted (its dsos and symbols do not). Blocks divide [from_ns, to_ns).
 void tally_build(struct tally *tally, const struct profile *profile, uint32_t event, const struct report_options *options,

@@ -3,29 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "judge/judge.h"
 #include "report/build.h"
 #include "report/resonance.h"
 
-static const double NO_RANKING_LOSS = 0.10, SILENT_CARE = 0.01, CUT_CARE = 0.05, CUT_SAID = 0.01, UNRESOLVED_CARE = 0.05;
-static const double MULTIPLEXED_CARE = 0.9, MULTIPLEXED_REFUSED = 0.25, LOSS_SAID = 0.001, MASKED_SAID = 0.05;
-enum { FIRST_ROWS = 5, MIN_SAMPLES = 100 };
-
-const char *caveat_name(enum caveat_code code)
-{
-	static const char *const names[] = { "lost", "silent", "truncated", "unresolved", "multiplexed", "few_samples", "throttled", "cut_off",
-		"resonance", "dropped", "sideband_lost", "salvaged", "few_visits", "trend", "short_tasks", "other", "tied_loss", "unknown_loss", "masked", "aliasing" };
-	return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "other";
-}
-
-const char *verdict_name(enum verdict verdict)
-{
-	return verdict == VERDICT_SOUND ? "sound" : verdict == VERDICT_CARE ? "care" : "no_ranking";
-}
-
-const char *verdict_word(enum verdict verdict)
-{
-	return verdict == VERDICT_SOUND ? "sound" : verdict == VERDICT_CARE ? "CARE" : "NO RANKING";
-}
+static const double UNRESOLVED_CARE = 0.05, MASKED_SAID = 0.05;
+enum { FIRST_ROWS = 5 };
 
 static void write_verdict(const struct report_event *e, unsigned codes, struct buf *out)
 {
@@ -50,7 +33,7 @@ void report_verdict(const struct report_event *event, struct buf *out)
 void report_verdict_of_samples(const struct report_event *event, struct buf *out)
 {
 	static const unsigned own = 1u << CAVEAT_LOST | 1u << CAVEAT_SILENT | 1u << CAVEAT_DROPPED | 1u << CAVEAT_TRUNCATED
-		| 1u << CAVEAT_MULTIPLEXED;
+		| 1u << CAVEAT_FAILED | 1u << CAVEAT_MULTIPLEXED | 1u << CAVEAT_RECORDED;
 	bool has_any = false;
 	for (size_t i = 0; i < event->caveats.count; i++)
 		has_any |= event->caveats.data[i].is_care && (own & 1u << event->caveats.data[i].code) != 0;
@@ -80,6 +63,28 @@ static bool ran_below_one_period(const struct report_event *e)
 		source->time_running_ns > 0 && source->time_running_ns < source->period;
 }
 
+struct evidence report_evidence(const struct report *report, const struct report_event *e)
+{
+	const struct profile_event *source = e->source;
+	bool is_clock = source->is_clock && source->period > 0, is_first = source == &report->profile->events.data[0]; // the one that the recorder spoke of
+	return (struct evidence){
+		.taken = e->taken, .lost = e->lost, .dropped = e->dropped, .is_loss_known = e->is_loss_known, .can_expect = e->can_expect, .expected = e->expected,
+		.silent = e->silent, .begun = e->begun, .whole_expected = e->whole_expected, .whole_silent = e->whole_silent, .throttled_s = e->throttled_s,
+		.throttled = is_clock ? e->throttled_s * 1e9 / (double)source->period : 0, .n = e->n, .is_below_period = ran_below_one_period(e),
+		.ran_ns = (double)source->time_running_ns, .period_ns = is_clock ? (double)source->period : 0,
+		.is_by_task = strcmp(profile_text(report->profile, report->profile->meta.scope), "events per task and CPU") == 0,
+		.silent_reason = report->profile->meta.told_silence && is_first ? profile_text(report->profile, report->profile->meta.silent_reason) : NULL, .multiplexed = e->multiplexed,
+		.complete = e->stacks_complete, .joined = e->stacks_joined, .truncated = e->stacks_truncated, .failed = e->stacks_failed, .ends = e->ends,
+		.stack_bytes = report->profile->meta.stack_bytes, .shortened = e->shortened, .sideband_lost = (double)source->sideband_lost,
+		.max_loss = report->options.max_loss,
+	};
+}
+
+static void found(void *context, enum caveat_code code, double value, enum verdict verdict, const char *text)
+{
+	ADD((struct build *)context, code, value, verdict, "%s", text);
+}
+
 // Recordings of events with attr.inherit_stat (perfsample 0.1.0 per task, perf record -s).
 static void judge_reads(struct build *b)
 {
@@ -95,64 +100,15 @@ static void judge_reads(struct build *b)
 		    e->lost);
 }
 
-static void judge_loss(struct build *b)
+static void judge_names(struct build *b)
 {
 	const struct report_event *e = b->event;
-	double lost = e->lost_share;
-	if (lost > NO_RANKING_LOSS)
-		ADD(b, CAVEAT_LOST, lost, VERDICT_NO_RANKING, "no ranking: loss %s", percent(b, lost));
-	else if (lost >= LOSS_SAID || (lost > 0 && lost >= b->options->max_loss))
-		ADD(b, CAVEAT_LOST, lost, lost >= b->options->max_loss ? VERDICT_CARE : VERDICT_SOUND, "lost %.0f samples (%s)", e->lost, percent(b, lost));
-	judge_reads(b);
-	if (e->can_expect && e->expected > 0 && fabs(e->silent) >= SILENT_CARE * e->expected)
-		ADD(b, CAVEAT_SILENT, e->silent / e->expected, VERDICT_CARE, e->silent > e->begun ? "%.0f samples were due and never came (%s)"
-		    : e->silent > 0 ? "%.0f samples never came (%s): their periods were begun and not over at the end, at most one for each CPU" : "%.0f samples more than were due (%s)", fabs(e->silent), percent(b, fabs(e->silent) / e->expected));
-	if (e->whole_silent > 0 && e->whole_silent >= SILENT_CARE * e->whole_expected)
-		ADD(b, CAVEAT_SILENT, e->whole_silent / e->whole_expected, VERDICT_CARE,
-		    "%.0f samples of the whole recording were due and never came (%s): how many of this part is not known", e->whole_silent,
-		    percent(b, e->whole_silent / e->whole_expected));
-	// The kernel's timer of a task starts with one whole period: what ends before it was never sampled. And the event's clock runs from before the
-	// timer is armed at a switch to the task until after it is stopped at the next (kernel/events/core.c, perf_swevent_start_hrtimer): measured
-	// 0.43 to 0.62 us a switch.
-	bool per_task = strcmp(profile_text(b->profile, b->profile->meta.scope), "events per task and CPU") == 0;
-	if (per_task && e->can_expect && e->source->period > 0 && e->silent >= SILENT_CARE * e->expected && e->expected > 0)
-		ADD(b, CAVEAT_SHORT_TASKS, e->silent / e->expected, VERDICT_SOUND,
-		    "with per-task events each task starts with %.3g ms unsampled, and each switch to a task leaves some 0.5 us",
-		    (double)e->source->period / 1e6);
-	double dropped = e->dropped > 0 ? e->dropped / (e->dropped + e->taken) : 0;
-	if (dropped > 0)
-		ADD(b, CAVEAT_DROPPED, dropped, dropped > NO_RANKING_LOSS ? VERDICT_NO_RANKING : dropped >= b->options->max_loss ? VERDICT_CARE
-		    : VERDICT_SOUND, "the recorder dropped %.0f samples (%s)", e->dropped, percent(b, dropped));
-	if (e->throttled_s > 0)
-		ADD(b, CAVEAT_THROTTLED, e->throttled_s, VERDICT_SOUND, "the kernel throttled sampling for %.2g s", e->throttled_s);
-	if (e->source->sideband_lost > 0)
-		ADD(b, CAVEAT_SIDEBAND_LOST, (double)e->source->sideband_lost, VERDICT_SOUND,
-		    "%llu records of mappings and tasks were lost: some names may be wrong", (unsigned long long)e->source->sideband_lost);
-}
-
-static void judge_samples(struct build *b)
-{
-	const struct report_event *e = b->event;
-	double stacks = (double)(e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed);
-	double cut = stacks > 0 ? (double)(e->stacks_truncated + e->stacks_failed) / stacks : 0;
-	if (cut >= CUT_SAID)
-		ADD(b, CAVEAT_TRUNCATED, cut, cut >= CUT_CARE ? VERDICT_CARE : VERDICT_SOUND, "%s of the stacks do not reach a root",
-		    percent(b, cut));
 	if (e->unresolved_share > UNRESOLVED_CARE)
 		ADD(b, CAVEAT_UNRESOLVED, e->unresolved_share, VERDICT_CARE, "%s of the samples have no name",
 		    percent(b, e->unresolved_share));
-	if (e->multiplexed < MULTIPLEXED_CARE)
-		ADD(b, CAVEAT_MULTIPLEXED, e->multiplexed, e->multiplexed < MULTIPLEXED_REFUSED ? VERDICT_NO_RANKING : VERDICT_CARE,
-		    "shares from %s of the time", percent(b, e->multiplexed));
 	if (e->blocks_off > 0)
 		ADD(b, CAVEAT_MULTIPLEXED, (double)e->blocks_off, VERDICT_SOUND, "the event never ran in %zu of 20 parts of the recording: they are left out",
 		    e->blocks_off);
-	if (ran_below_one_period(e))
-		ADD(b, CAVEAT_FEW_SAMPLES, 0, VERDICT_NO_RANKING, "it ran for %.3g ms of CPU time, less than one period of %.3g ms: nothing could be sampled",
-		    (double)e->source->time_running_ns / 1e6, (double)e->source->period / 1e6);
-	else if (e->n < MIN_SAMPLES)
-		ADD(b, CAVEAT_FEW_SAMPLES, e->n, VERDICT_NO_RANKING, e->n == 0 ? "no samples" : e->n == 1 ? "%.0f sample" : "%.0f samples",
-		    e->n);
 }
 
 // The largest by self, whatever order the rows are shown in: main holds everything and is never left.
@@ -264,6 +220,10 @@ static void judge_recording(struct build *b)
 	double loop_ms;
 	if (e->source->is_clock && e->source->period > 0 && e->source->comb_periods[0] == 0 && resonance_is_bad((double)e->source->period / 1e6, &loop_ms))
 		ADD(b, CAVEAT_RESONANCE, (double)e->source->period, VERDICT_SOUND, "period near a simple multiple of %.3g ms: locked loops are mis-measured", loop_ms);
+	for (size_t i = 0; i < meta->careful.count; i++) // of every event
+		ADD(b, CAVEAT_RECORDED, 1, e->source->is_sampling ? VERDICT_CARE : VERDICT_SOUND, "%s", profile_text(b->profile, meta->careful.data[i]));
+	for (size_t i = 0; is_first && i < meta->bearing.count; i++)
+		ADD(b, CAVEAT_RECORDED, 1, VERDICT_SOUND, "%s", profile_text(b->profile, meta->bearing.data[i]));
 	for (size_t i = 0; i < meta->caveats.count; i++) {
 		const char *text = profile_text(b->profile, meta->caveats.data[i]);
 		if (meta->caveats.data[i] == meta->unknown_loss) // of every event: none of them can be called sound
@@ -277,8 +237,10 @@ void judge_event(struct build *b)
 {
 	b->event->verdict = VERDICT_SOUND;
 	if (b->event->source->is_sampling) {
-		judge_loss(b);
-		judge_samples(b);
+		struct evidence evidence = report_evidence(b->report, b->event);
+		(void)judge_samples(&evidence, found, b);
+		judge_reads(b);
+		judge_names(b);
 		judge_rows(b);
 		judge_masked(b);
 	}
