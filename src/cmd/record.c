@@ -77,10 +77,11 @@ static void add_events(struct summary *summary, const struct session_facts *fact
 static void add_stacks(struct summary *summary, const struct ledger *ledger)
 {
 	_Static_assert(UNWIND_END_COUNT <= sizeof(summary->end_names) / sizeof(summary->end_names[0]), "room for every end");
+	summary->complete = summary->truncated = summary->failed = 0;
 	for (int end = 0; end < UNWIND_END_COUNT; end++) {
 		enum stack_class class = stack_class_of((uint8_t)end, SPLICE_NONE);
 		summary->end_names[end] = unwind_end_name((enum unwind_end)end);
-		*(class == STACK_COMPLETE ? &summary->complete : class == STACK_TRUNCATED ? &summary->truncated : &summary->failed) += ledger->ends[end];
+		*(class == STACK_COMPLETE ? &summary->complete : class == STACK_TRUNCATED ? &summary->truncated : &summary->failed) += summary->ends[end];
 	}
 	summary->joined = ledger->splices[SPLICE_EXACT] + ledger->splices[SPLICE_CHECKED];
 	summary->complete -= summary->joined;
@@ -88,7 +89,6 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 	summary->splices_checked = ledger->splices[SPLICE_CHECKED];
 	if (ledger->ends[UNWIND_OTHER_STACK] > 0)
 		summary->others_by_c = (double)ledger->others_by_c / (double)ledger->ends[UNWIND_OTHER_STACK];
-	summary->ends = ledger->ends;
 	summary->end_count = UNWIND_END_COUNT;
 }
 
@@ -148,6 +148,8 @@ static struct summary summarize(const struct record_options *options, const stru
 	if (facts->target->is_command)
 		vec_push(&summary.ids, (int32_t)facts->target->child.pid);
 	add_events(&summary, facts);
+	summary.ends = ledger->ends;
+	summary.unjudged = ledger->by_name;
 	add_stacks(&summary, ledger);
 	add_loss(&summary, facts);
 	summary.unseen_seconds = (double)facts->unseen_ns / 1e9;
@@ -259,6 +261,17 @@ static void add_cost(struct summary *summary, const struct session_facts *facts,
 	names_meta(names, "cost.target_ns", "%.0f", 1e9 * cost_target_s(cost));
 }
 
+// Call chains that the kernel walked, now that names are known: as reports judge them.
+static void judge_by_name(struct summary *summary, const struct ledger *ledger, uint64_t roots)
+{
+	memcpy(summary->ends_with_names, ledger->ends, sizeof(summary->ends_with_names));
+	summary->ends_with_names[UNWIND_ROOT_GUESSED] += roots;
+	summary->ends_with_names[UNWIND_NO_CFI] += ledger->by_name > roots ? ledger->by_name - roots : 0;
+	summary->ends = summary->ends_with_names;
+	summary->unjudged = 0;
+	add_stacks(summary, ledger);
+}
+
 // `failed`: what was wrong with the output, or NULL.
 static int finish(const struct record_options *options, struct session *session, const struct err *failed)
 {
@@ -267,10 +280,12 @@ static int finish(const struct record_options *options, struct session *session,
 	struct symbolizer *symbolizer = NULL;
 	struct session_facts facts = session_facts(session);
 	struct summary summary = summarize(options, &facts);
+	uint64_t roots = 0;
 	if (failed == NULL && options->session.want_names && !is_stream(options) && options->session.mode != CHAIN_POST) {
 		symbolizer = record_names(&names, session, &(struct record_names_options){
 			.time_limit_s = options->symbol_time_s, .no_cache = options->no_cache, .debug_dirs = options->debug_dirs.data,
-			.debuginfod = servers_client(options->servers) });
+			.debuginfod = servers_client(options->servers) }, &roots);
+		judge_by_name(&summary, facts.ledger, roots);
 		summary.names_inside = names.images.count > 0;
 		if (session_map_refusal(session) != NULL)
 			vec_push(&summary.notes, (struct summary_note){ session_map_refusal(session), true, false });

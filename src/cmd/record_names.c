@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "symbols/root_name.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/sort.h"
@@ -204,7 +205,14 @@ static void add_codes(struct names *names, struct symbolizer *symbolizer, const 
 	}
 }
 
-struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how)
+// Call chains that end in this function, if it is one that stacks end in.
+static uint64_t roots_of(const struct sampled_addr *addr, const struct symbol_result *result)
+{
+	const char *outermost = result->count > 0 ? result->frames[result->count - 1].name : NULL;
+	return outermost != NULL && symbol_is_root(outermost) ? addr->roots : 0;
+}
+
+struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how, uint64_t *roots)
 {
 	struct symbolizer_options options = { .demangle = true, .inlines = true, .lines = true, .use_host_files = true,
 	                                      .no_cache = how->no_cache, .more_debug_dirs = how->debug_dirs, .debuginfod = how->debuginfod };
@@ -256,6 +264,7 @@ struct symbolizer *record_names(struct names *names, const struct session *sessi
 		const struct symbol_result *result = symbolizer_lookup(symbolizer, queries.data[i].image, addrs[i].image_addr);
 		add_addr(to, addrs[i].image_addr, result);
 		add_function(to, result);
+		*roots += roots_of(&addrs[i], result);
 		add_aliases(to, symbolizer, result, &keys);
 		vec_push(&asked, (struct asked){ .query = queries.data[i], .image = names->images.count - 1 });
 	}

@@ -13,7 +13,7 @@ struct record_names_options {
 	const char *const *debug_dirs; // NULL-terminated, before the usual ones; or NULL
 };
 
-// Fills names->images. Strings live as long as the symbolizer, which the caller frees after the names were written.
-struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how);
+// Fills names->images; `roots`: how many call chains that the kernel walked end in a function known to be a root. Strings live as long as the symbolizer, which the caller frees after the names were written.
+struct symbolizer *record_names(struct names *names, const struct session *session, const struct record_names_options *how, uint64_t *roots);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "load/loader.h"
+#include "symbols/root_name.h"
 
 // ---------------------------------------------------------------- signal trampolines
 
@@ -73,22 +74,6 @@ void load_signal_frames(struct loader *loader)
 
 // ---------------------------------------------------------------- ends of call chains without a note
 
-static bool is_root_name(const char *name)
-{
-	static const char *const roots[] = {
-		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "__libc_init", "clone", "clone3",
-		"__clone", "__clone3", "start_thread", "__pthread_start", "__start_thread", "thread_start", "runtime.goexit",
-		"runtime.rt0_go", "runtime.mstart", "ret_from_fork", "ret_from_fork_asm",
-	};
-	for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
-		size_t length = strlen(roots[i]);
-		// A symbol's version or a compiler's clone may follow.
-		if (strncmp(name, roots[i], length) == 0 && (name[length] == '\0' || name[length] == '@' || name[length] == '.'))
-			return true;
-	}
-	return false;
-}
-
 struct ends {
 	const struct profile *profile;
 	uint8_t *known; // by node: 0 not asked, 1 a root, 2 not, 3 a return probe has replaced an address below
@@ -124,7 +109,7 @@ static uint32_t end_by_name(void *context, const struct sample_point *point)
 			root = profile->nodes.data[root].parent;
 		const struct profile_frame *frame = &profile->frames.data[profile->nodes.data[root].frame];
 		const struct profile_line *line = &profile->chains.data[frame->first_line + frame->line_count - 1];
-		*known = is_probed(profile, point->stack) ? 3 : is_root_name(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
+		*known = is_probed(profile, point->stack) ? 3 : symbol_is_root(profile_text(profile, profile->functions.data[line->function].name)) ? 1 : 2;
 	}
 	ends->unknown += *known == 2;
 	ends->all++;

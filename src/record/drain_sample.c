@@ -126,6 +126,36 @@ static void keep_books(struct drain *drain, const struct record *record, uint32_
 	                                                   .splice = note != NULL ? note->splice : 0 });
 }
 
+// How a call chain ends that the kernel walked, as readers of the file see it (src/load/chain.c): at a root where its outermost function's name is one, which is looked
+// up when all is recorded.
+static void keep_chain_books(struct drain *drain, const struct record *record, uint32_t event, const struct maps *maps)
+{
+	enum { DEFAULT_MAX_STACK = 127 }; // kernel.perf_event_max_stack where an attr says 0
+	const struct perf_event_attr *attr = &drain->set->events.data[event].attr;
+	struct ledger_taken taken = { .event = event, .time_ns = record->id.time_ns, .is_idle = record->id.pid == 0, .is_unwound = true, .end = UNWIND_NOT_USER };
+	uint64_t frames = 0, user = 0;
+	bool is_user = false;
+	struct frame root = { 0 };
+	for (uint64_t i = 0; i < record->sample.callchain_count; i++) {
+		uint64_t addr = record->sample.callchain[i];
+		is_user = addr >= (uint64_t)PERF_CONTEXT_MAX ? addr == (uint64_t)PERF_CONTEXT_USER : is_user;
+		if (addr >= (uint64_t)PERF_CONTEXT_MAX)
+			continue;
+		frames++;
+		if (is_user)
+			root = (struct frame){ .addr = addr, .kind = user++ == 0 ? FRAME_LEAF : FRAME_RETURN };
+	}
+	if (user > 0 && frames >= (attr->sample_max_stack > 0 ? attr->sample_max_stack : DEFAULT_MAX_STACK))
+		taken.end = UNWIND_DEPTH_LIMIT;
+	else if (user > 0)
+		taken.is_by_name = !(taken.is_unwound = false);
+	ledger_take(drain->ledger, &taken);
+	uint64_t addr = frame_lookup_addr(&root);
+	const struct mapping *mapping = taken.is_by_name && !taken.is_idle && drain->want_names ? maps_find(maps, addr) : NULL;
+	if (mapping != NULL)
+		sampled_root(&drain->sampled, dso_get(spaces_dsos(drain->spaces), mapping->dso), mapping, addr);
+}
+
 static bool take_place(struct drain *drain, uint32_t event)
 {
 	if (output_has_room(drain->output))
@@ -475,7 +505,10 @@ void drain_take_sample(struct drain *drain, const struct record *record, uint32_
 		buf_add(out, record->header, record->size);
 	}
 	output_commit(drain->output, offset, record->id.time_ns, true);
-	keep_books(drain, record, event, NULL);
+	if (drain->mode == CHAIN_POST)
+		keep_books(drain, record, event, NULL);
+	else
+		keep_chain_books(drain, record, event, maps);
 	if (!drain->want_names || drain->mode == CHAIN_POST)
 		return;
 	if (record->sample.callchain_count > 0) {

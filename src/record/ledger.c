@@ -39,6 +39,7 @@ static void take(struct ledger *ledger, const struct ledger_taken *taken)
 	event->taken++;
 	event->taken_weight += taken->weight;
 	event->idle += taken->is_idle;
+	ledger->by_name += taken->is_by_name && !taken->is_idle;
 	if (!taken->is_unwound || taken->is_idle)
 		return;
 	ledger->ends[taken->end]++;

@@ -55,7 +55,7 @@ struct ledger_taken {
 	uint32_t event;
 	uint64_t weight;     // what it stands for: the period
 	uint64_t time_ns;
-	bool is_idle, is_unwound;
+	bool is_idle, is_unwound, is_by_name;
 	uint8_t end, splice; // enum unwind_end, enum splice, of one that was unwound
 };
 
@@ -71,6 +71,7 @@ struct ledger {
 	uint64_t start_ns, end_ns;       // the events' clock
 	uint64_t read_ns;                // when the counters were read last; 0: not yet
 	uint64_t ends[UNWIND_END_COUNT]; // of taken samples that are not idle
+	uint64_t by_name;                // of those, call chains that the kernel walked: how they end is told by the name of their outermost function
 	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
 	uint64_t throttled_ns, rereads;

@@ -15,6 +15,7 @@
 struct sampled_addr {
 	uint64_t image_addr;
 	uint32_t dso;
+	uint32_t roots; // call chains of the kernel's own that end there
 };
 
 struct sampled_seen { uint64_t addr; uint32_t generation; };
@@ -35,6 +36,8 @@ void sampled_release(struct sampled *sampled);
 static inline bool sampled_is_known(const struct sampled *sampled, uint32_t generation, uint64_t addr);
 // An address of user space (run time, lookup address) under `mapping`.
 void sampled_user(struct sampled *sampled, const struct dso *dso, const struct mapping *mapping, uint32_t generation, uint64_t addr);
+// The same of the outermost frame of a call chain that the kernel walked: it is counted.
+void sampled_root(struct sampled *sampled, const struct dso *dso, const struct mapping *mapping, uint64_t addr);
 // An address of the kernel; `dso`: what stands there, or DSO_NONE.
 void sampled_kernel(struct sampled *sampled, uint32_t dso, uint64_t addr);
 

@@ -67,6 +67,13 @@ static void add_meta(struct session *session, struct names *names)
 		if (weight == DECISION_BEARS || weight == DECISION_CARE)
 			names_meta(names, key, "%s", weight == DECISION_CARE ? "care" : "bears");
 	}
+	if (session_map_refusal(session) != NULL) { // found out by the helper thread, and said beside the decisions
+		char key[64];
+		snprintf(key, sizeof(key), "decision.%zu", session->decisions.items.count);
+		names_meta(names, key, "%s", session_map_refusal(session));
+		snprintf(key, sizeof(key), "decision.%zu.weight", session->decisions.items.count);
+		names_meta(names, key, "bears");
+	}
 	names_meta(names, "recorder.cpu_ns", "%llu", (unsigned long long)session->ledger.recorder_cpu_ns);
 	names_meta(names, "start.wall_ns", "%llu", (unsigned long long)session->start_wall_ns);
 	names_meta(names, "start.ns", "%llu", (unsigned long long)session->start_ns);

@@ -257,6 +257,10 @@ static void say_findings(const struct summary *summary, struct buf *out, struct 
 		if (saying.event->samples)
 			(void)judge_samples(&evidence, say_found, &saying);
 	}
+	if (summary->unjudged > 0) {
+		buf_string(text, "stacks by frame pointers: whether they reach their root is told by names, which perfsample report looks up");
+		paragraph(out, text);
+	}
 	bool goes_on = summary->ends != NULL && stacks_of(summary) > 0 && summary->ends[UNWIND_OTHER_STACK] * 100 >= stacks_of(summary);
 	if (goes_on) { // a runtime's that changes stacks
 		buf_string(text, summary->others_by_c < 0.5 ? "frame pointers lead from a thread's stack to its others: --call-graph fp" : "C code was called on another stack of its thread");

@@ -41,6 +41,8 @@ struct summary {
 	uint64_t splices_exact, splices_checked; // of the joined ones
 	const char *end_names[24]; // by enum unwind_end
 	const uint64_t *ends;
+	uint64_t ends_with_names[UNWIND_END_COUNT]; // what `ends` may point to
+	uint64_t unjudged;          // stacks that only names tell whole from cut, and these were not looked up
 	size_t end_count;
 	double others_by_c;        // the share of C code called by Go in those that end as UNWIND_OTHER_STACK
 	const uint64_t *uncopied;  // stacks that the kernel did not copy, by enum uncopied of record/ledger.h; NULL: not counted

@@ -68,6 +68,16 @@ strict loop.data 0 "and --strict lets it pass"
 is "$(grep -o 'stacks complete [0-9.]*%' "$work/err" | grep -o '[0-9.]*%')" "$("$perfsample" report -i "$work/loop.data" 2>/dev/null | grep -o '^stacks *[0-9.]*%' | grep -o '[0-9.]*%')" \
 	"whole stacks are rounded alike"
 
+for mode in fp none "fp --no-inherit"; do
+	# shellcheck disable=SC2086
+	rec --max-cpu 100 --call-graph $mode -o chains.data --summary s.json -- sh -c './loop 0.3; ./loop 0.1'
+	alike chains.data "--call-graph $mode: alike"
+done
+cc -O1 -g -fno-omit-frame-pointer "$work/loop.c" -o "$work/framed" && rec --max-cpu 100 --call-graph fp -o chains.data --summary s.json -- ./framed 0.4
+alike chains.data "with frame pointers: alike"
+rec --max-cpu 100 --call-graph fp --no-symbols -o chains.data --summary s.json -- ./framed 0.3
+like "$(words "$work/err")" 'whether they reach their root is told by names' "without names nobody knows how chains end"
+
 # Silence counts, for either.
 rec --strict --per-task --max-cpu 100 -o short.data --summary s.json -- sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; ./loop 0.2'
 status=$?
