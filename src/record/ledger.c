@@ -59,8 +59,10 @@ void ledger_record(struct ledger *ledger, size_t ring, uint64_t time_ns, uint32_
 {
 	while (ledger->ring_ns.count <= ring)
 		vec_push(&ledger->ring_ns, ledger->start_ns);
-	if (lost > 0)
-		vec_push(&ledger->lost.items, (struct loss){ .from_ns = ledger->ring_ns.data[ring], .to_ns = time_ns, .count = lost, .cpu = cpu });
+	if (lost > 0) { // readings stand between the records of each CPU, too
+		uint64_t from_ns = ledger->ring_ns.data[ring], read_ns = ledger->read_ns <= time_ns ? ledger->read_ns : ledger->read_before_ns;
+		vec_push(&ledger->lost.items, (struct loss){ .from_ns = read_ns > from_ns && read_ns <= time_ns ? read_ns : from_ns, .to_ns = time_ns, .count = lost, .cpu = cpu });
+	}
 	ledger->ring_ns.data[ring] = time_ns;
 }
 
@@ -273,6 +275,7 @@ bool ledger_read(struct ledger *ledger, const struct ledger_context *context)
 	uint64_t id, before = ledger->sideband_lost;
 	if (context->set->has_sideband && first_id(context->set, EVENT_SIDEBAND, 0, &id))
 		read_sideband(ledger, context, id);
+	ledger->read_before_ns = ledger->read_ns;
 	ledger->read_ns = context->now_ns;
 	output_end_counters(context->output, context->now_ns);
 	ledger_remember(ledger, output_counted_ns(context->output));

@@ -69,7 +69,7 @@ struct ledger {
 	VEC(struct ledger_restart) restarts; // that the file has not been told yet
 	size_t cpu_count;
 	uint64_t start_ns, end_ns;       // the events' clock
-	uint64_t read_ns;                // when the counters were read last; 0: not yet
+	uint64_t read_ns, read_before_ns; // when the counters were read last, and the time before; 0: not yet
 	uint64_t ends[UNWIND_END_COUNT]; // of taken samples that are not idle
 	uint64_t by_name;                // of those, call chains that the kernel walked: how they end is told by the name of their outermost function
 	uint64_t splices[3];             // of those that reached their root, by enum splice
