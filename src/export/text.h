@@ -46,7 +46,7 @@ size_t text_name(struct buf *out, const char *name, size_t columns);
 size_t text_symbol(struct buf *out, const char *symbol, size_t columns);
 // Escaped, behind `word`, in lines that end before `columns`; those that follow begin at `indent`.
 void text_wrapped(struct text *t, const char *word, size_t indent, size_t columns, const char *text);
-// What the samples that the worst case adds are: "lost", or "missing" where silent, dropped or throttled ones are among them.
+// What the samples that the worst case adds are: "lost"; "missing" where they are silent, dropped or throttled; "lost or missing".
 const char *text_lost_word(const struct report_event *event);
 void text_pad(struct buf *out, size_t from_column, size_t to_column);
 

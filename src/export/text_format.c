@@ -141,7 +141,8 @@ void text_wrapped(struct text *t, const char *word, size_t indent, size_t column
 
 const char *text_lost_word(const struct report_event *e)
 {
-	return e->missing * e->taken > e->lost * e->n * (1 + 1e-9) ? "missing" : "lost";
+	bool is_more = e->missing * e->taken > e->lost * e->n * (1 + 1e-9);
+	return !is_more ? "lost" : e->lost > 0 ? "lost or missing" : "missing";
 }
 
 // Where the `columns`th code point of valid UTF-8 starts.

@@ -204,14 +204,14 @@ static void judge_truncated(struct judging *j, double all, enum verdict verdict)
 	uint64_t absent = ends_of(e, UNWIND_ABSENT_PAGE), limit = ends_of(e, UNWIND_DEPTH_LIMIT), other = absent + limit < e->truncated ? e->truncated - absent - limit : 0;
 	if (e->stack_bytes >= 1024)
 		snprintf(deep, sizeof(deep), "deeper than the %.0f KB a sample holds", round(e->stack_bytes / 1024.0));
-	const struct { uint64_t count; const char *why; } parts[] = {
-		{ other, deep }, { absent, "a page of the stack was not in memory" },
-		{ limit, e->stack_bytes > 0 ? "more frames than a record holds" : "more frames than kernel.perf_event_max_stack" },
+	const struct { uint64_t count; const char *how, *why; } parts[] = {
+		{ other, "truncated", deep }, { absent, "cut", "a page of the stack was not in memory" },
+		{ limit, "cut", e->stack_bytes > 0 ? "more frames than a record holds" : "more frames than kernel.perf_event_max_stack" },
 	};
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		double share = all > 0 ? (double)parts[i].count / all : 0;
 		if (share >= LOSS_SAID)
-			find(j, CAVEAT_TRUNCATED, share, verdict, "%s of the stacks are cut: %s", judge_percent(share, percent), parts[i].why);
+			find(j, CAVEAT_TRUNCATED, share, verdict, "%s of the stacks are %s: %s", judge_percent(share, percent), parts[i].how, parts[i].why);
 	}
 }
 

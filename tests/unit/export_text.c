@@ -181,7 +181,7 @@ static void test_bad(void)
 	ok(strstr(text, "\nverdict   CARE. ") != NULL, "CARE");
 	ok(strstr(text, "; LOST 1,333 (3.0%), +14 to +16 s\n") != NULL, "the loss and where it lies");
 	ok(strstr(text, "% TRUNCATED (over 64 KB deep): a total is \"at least\"\n") != NULL, "truncated stacks");
-	ok(strstr(text, "\nrange     self % in these 30 s, whatever the missing samples were\n~         phases too long (") != NULL, "the range is this run's");
+	ok(strstr(text, "\nrange     self % in these 30 s, whatever the lost or missing samples were\n~         phases too long (") != NULL, "the range is this run's");
 	ok(strstr(text, "~     >=") != NULL, "totals are at least");
 	ok(strstr(text, "\nnext      without the gap: report --time +0,+14. Better: record ") != NULL, "what to do next");
 	ok(widest_line(text) <= 80, "no line is wider than 80 columns: %zu", widest_line(text));

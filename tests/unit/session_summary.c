@@ -76,8 +76,8 @@ static void text(void)
 	        "perfsample: 43,090 samples of app[4242] (6 threads), 30.0 s, 57.6 CPU-s\n"
 	        "perfsample: CARE: lost 1,333 samples (3.0%), +14 to +16 s: the recorder was not\n"
 	        "            scheduled (no real-time priority: needs root or CAP_SYS_NICE)\n"
-	        "perfsample: CARE: 12.0% of the stacks are cut: deeper than the 64 KB a sample\n"
-	        "            holds\n"
+	        "perfsample: CARE: 12.0% of the stacks are truncated: deeper than the 64 KB a\n"
+	        "            sample holds\n"
 	        "perfsample: silent 46 (0.10%), throttled 0 s; the recorder used 1.1% of one CPU\n"
 	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "bad");
 
