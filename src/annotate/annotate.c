@@ -6,6 +6,7 @@
 
 #include "annotate/code.h"
 #include "base/closest.h"
+#include "base/plural.h"
 #include "base/sort.h"
 #include "profile/weights.h"
 
@@ -235,8 +236,8 @@ static void name_others(struct building *b)
 			continue;
 		unsigned long long n = group->samples;
 		const char *dso = group->dso != PROFILE_NONE ? profile_text(b->profile, b->profile->dsos.data[group->dso].path) : "[no mapping]";
-		char *text = group->dso != b->picked.dso ? mem_printf("%llu samples %s %s (-d chooses)", n, group->is_inlined ? "inlined in" : "in", dso)
-			: mem_printf("%llu samples %s, not among these", n, group->is_inlined ? "where it was inlined" : "in a function of its own");
+		char *text = group->dso != b->picked.dso ? mem_printf("%llu sample%s %s %s (-d chooses)", n, plural((double)n), group->is_inlined ? "inlined in" : "in", dso)
+			: mem_printf("%llu sample%s %s, not among these", n, plural((double)n), group->is_inlined ? "where it was inlined" : "in a function of its own");
 		vec_push(&b->out->others, arena_string(&b->out->arena, text, strlen(text)));
 		free(text);
 	}

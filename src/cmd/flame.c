@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/plural.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "cmd/flame_page.h"
@@ -154,7 +155,7 @@ static void subtitle_text(const struct profile *profile, const struct report *re
 {
 	uint64_t stacks = e->stacks_complete + e->stacks_joined + e->stacks_truncated + e->stacks_failed;
 	grouped(out, e->taken);
-	buf_printf(out, " samples of %s", e->name);
+	buf_printf(out, " sample%s of %s", plural(e->taken), e->name);
 	if (e->source->is_clock && !e->source->is_freq && e->source->period > 0)
 		buf_printf(out, ", one per %.4g ms", (double)e->source->period / 1e6);
 	if (e->is_weighted)

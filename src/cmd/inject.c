@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/size_text.h"
 #include "cli/command.h"
 #include "cmd/inject_join.h"
@@ -264,8 +265,8 @@ static bool has_filter(const struct report_filter *f)
 static void say(const struct inject *in)
 {
 	char size[SIZE_TEXT_BYTES];
-	log_info("%llu samples%s, %llu of them with a raw stack that became a call chain; wrote %s, %s", (unsigned long long)in->kept,
-	         in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), size_text(writer_bytes(in->writer), size));
+	log_info("%llu sample%s%s, %llu of them with a raw stack that became a call chain; wrote %s, %s", (unsigned long long)in->kept,
+	         plural((double)in->kept), in->is_filtered ? " selected" : "", (unsigned long long)in->unwound, writer_path(in->writer), size_text(writer_bytes(in->writer), size));
 }
 
 static bool read_one(struct inject *in, const char *path, struct profile *profile, struct err *err)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "export/json_write.h"
+#include "base/plural.h"
 #include "export/notes.h"
 #include "export/place.h"
 
@@ -133,7 +134,7 @@ static void put_losses(struct writer *w)
 			continue;
 		put_event(w, "i", (double)(int64_t)(loss->to_ns - w->profile->meta.start_ns), 0, 0);
 		buf_clear(&w->name);
-		buf_printf(&w->name, "lost %llu samples", (unsigned long long)loss->count);
+		buf_printf(&w->name, "lost %llu sample%s", (unsigned long long)loss->count, plural((double)loss->count));
 		json_put_text(w->out, "name", buf_text(&w->name));
 		json_put_text(w->out, "cat", "lost");
 		json_put_text(w->out, "s", "g");

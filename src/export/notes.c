@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/escape.h"
+#include "base/plural.h"
 #include "export/counts.h"
 #include "export/place.h"
 #include "export/text.h"
@@ -69,8 +70,9 @@ static void recorded(struct export_notes *notes, const struct export_input *inpu
 static void sampled(struct export_notes *notes, const struct export_input *input, const struct report_event *e, struct buf *text)
 {
 	const struct profile_event *source = &input->profile->events.data[input->event];
-	text_count(text, e != NULL ? e->taken : (double)kept_samples(input));
-	buf_printf(text, " samples of %s", profile_text(input->profile, source->name));
+	double taken = e != NULL ? e->taken : (double)kept_samples(input);
+	text_count(text, taken);
+	buf_printf(text, " sample%s of %s", plural(taken), profile_text(input->profile, source->name));
 	if (source->is_freq)
 		buf_printf(text, ", %llu a second", (unsigned long long)source->frequency);
 	else if (source->is_clock)
@@ -216,8 +218,9 @@ void export_title(const struct export_input *input, struct buf *out)
 	const struct report_event *e = input->event < input->profile->events.count ? export_report_event(input) : NULL;
 	buf_string(out, meta->target_comm != 0 ? profile_text(input->profile, meta->target_comm) : "perfsample");
 	buf_string(out, " (");
-	text_count(out, e != NULL ? e->taken : (double)kept_samples(input));
-	buf_string(out, " samples");
+	double taken = e != NULL ? e->taken : (double)kept_samples(input);
+	text_count(out, taken);
+	buf_printf(out, " sample%s", plural(taken));
 	if (input->by_period) {
 		buf_string(out, " weighed by ");
 		export_unit(input, out);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "export/json_write.h"
+#include "base/plural.h"
 #include "export/notes.h"
 #include "export/place.h"
 
@@ -75,7 +76,7 @@ static void put_profiles(struct writer *w)
 	size_t busiest = 0;
 	json_open_array(w->out, "profiles");
 	if (w->input->merge_threads || w->threads.threads.count == 0) {
-		buf_printf(&name, "%zu threads", w->threads.threads.count);
+		buf_printf(&name, "%zu thread%s", w->threads.threads.count, plural((double)w->threads.threads.count));
 		put_profile(w, buf_text(&name), 0, w->threads.samples.count);
 	}
 	for (size_t i = 0; i < w->threads.threads.count && !w->input->merge_threads; i++) {

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/plural.h"
 #include "unwind/unwind.h"
 
 enum verdict { VERDICT_SOUND, VERDICT_CARE, VERDICT_NO_RANKING };
@@ -67,9 +68,5 @@ enum { JUDGE_TEXT_BYTES = 32 };
 const char *judge_percent(double share, char text[JUDGE_TEXT_BYTES]);
 const char *judge_whole_percent(double share, char text[JUDGE_TEXT_BYTES]);
 const char *judge_count(double count, char text[JUDGE_TEXT_BYTES]); // 60,150
-static inline const char *plural(double count)
-{
-	return count == 1 ? "" : "s";
-}
 
 #endif

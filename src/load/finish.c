@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/plural.h"
 #include "load/loader.h"
 #include "symbols/root_name.h"
 
@@ -230,8 +231,8 @@ static void load_caveats(struct loader *loader)
 		loader_caveat(loader, "%llu process%s of the command ran on when it ended, and the recording with it: what came then is not in here",
 		              (unsigned long long)left_running, left_running == 1 ? "" : "es");
 	if (loader->deferred.unanswered > 0)
-		loader_caveat(loader, "%llu samples have no callers in user space: the kernel was to write them later, and the file does not hold these records",
-		              (unsigned long long)loader->deferred.unanswered);
+		loader_caveat(loader, "%llu sample%s no callers in user space: the kernel was to write them later, and the file does not hold these records",
+		              (unsigned long long)loader->deferred.unanswered, loader->deferred.unanswered == 1 ? " has" : "s have");
 	const char *scope = profile_text(loader->profile, loader->profile->meta.scope);
 	uint64_t unseen_ns = number_in(reader_features(loader->reader)->names, "unseen_exit_ns");
 	if (strncmp(scope, "events per task", strlen("events per task")) == 0 || strncmp(scope, "events per thread", strlen("events per thread")) == 0)
@@ -246,11 +247,12 @@ static void load_caveats(struct loader *loader)
 		loader_caveat(loader, "salvaged: %llu damaged bytes were skipped, the first at 0x%llx: %s", (unsigned long long)caveats->skipped_bytes,
 		              (unsigned long long)caveats->first_skipped_at, caveats->text);
 	if (caveats->unknown_records > 0)
-		loader_caveat(loader, "%llu records of kinds that are not known were passed over, the first of type %u", (unsigned long long)caveats->unknown_records,
+		loader_caveat(loader, "%llu record%s of kinds that are not known %s passed over, the first of type %u", (unsigned long long)caveats->unknown_records,
+		              plural((double)caveats->unknown_records), caveats->unknown_records == 1 ? "was" : "were",
 		              caveats->unknown_type);
 	if (spaces_refused_mappings(loader->spaces) > 0)
-		loader_caveat(loader, "%llu mappings were left out: the file says more of address spaces than its size bears out",
-		              (unsigned long long)spaces_refused_mappings(loader->spaces));
+		loader_caveat(loader, "%llu mapping%s left out: the file says more of address spaces than its size bears out",
+		              (unsigned long long)spaces_refused_mappings(loader->spaces), spaces_refused_mappings(loader->spaces) == 1 ? " was" : "s were");
 	if (caveats->feature[0] != '\0')
 		loader_caveat(loader, "part of the header could not be read: %s", caveats->feature);
 	for (size_t i = 0; i < loader->damages.all.count; i++)

@@ -51,7 +51,7 @@ static void tell_unseen_exit(struct session *session)
 	if (!is_whole || used <= seen || used - seen < SAID_NS || (used - seen) * SAID_IN < used)
 		return;
 	session->unseen_ns = used - seen;
-	decide(&session->decisions, "%.2f s of the %.2f s that the command used by rusage (%.1f%%) are not in here: what the kernel does last when a task ends", (double)session->unseen_ns / 1e9,
+	decide_aside(&session->decisions, "%.2f s of the %.2f s that the command used by rusage (%.1f%%) are not in here: what the kernel does last when a task ends", (double)session->unseen_ns / 1e9,
 	       (double)used / 1e9, 100.0 * (double)session->unseen_ns / (double)used);
 }
 

@@ -359,7 +359,7 @@ static void say_cost(const struct summary *summary, struct buf *out, struct buf 
 		buf_printf(text, "%s of the target's CPU time", percent(cost_target_s(cost) / cost->target_cpu_s, a));
 	else
 		buf_printf(text, "%.3f s of CPU time taken from the target", cost_target_s(cost));
-	buf_printf(text, " (tick %.1f us x %s samples", cost->unit.tick_ns / 1e3, grouped(cost->ticks, a));
+	buf_printf(text, " (tick %.1f us x %s sample%s", cost->unit.tick_ns / 1e3, grouped(cost->ticks, a), plural((double)cost->ticks));
 	if (cost->copied_kib > 0)
 		buf_printf(text, ", copy %.3f us x %s KiB", cost->unit.copy_ns_per_kib / 1e3, grouped((uint64_t)cost->copied_kib, a));
 	buf_string(text, ")");

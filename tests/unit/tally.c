@@ -87,6 +87,11 @@ static void test_counts(void)
 	ok(row_named(&t, "inner") == &none && row_named(&t, "outer")->self.weight == 1, "without inline frames the function that has the code");
 	tally_release(&t);
 
+	options.idle = true;
+	tally_build(&t, &p, 0, &options, p.meta.start_ns, p.meta.end_ns);
+	ok(t.samples == 8 && t.stacks_complete + t.stacks_joined + t.stacks_truncated + t.stacks_failed == 7, "idle samples among the rows: their stacks are still no part of those");
+	tally_release(&t);
+	options.idle = false;
 	options.inlines = true;
 	uint8_t many[] = { KEY_TID, KEY_SYMBOL };
 	options.keys.data = many;
