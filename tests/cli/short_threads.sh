@@ -154,7 +154,7 @@ soon has_used "$target" 200
 pids+=("$(cat "$work/other")")
 recorded --per-task -p "$target,$(cat "$work/other")" --duration 3
 if books 's["silent"] >= 0.01 * s["expected"]'; then
-	like "$(words)" 'silent [0-9,]+ \([0-9.]+%\): with per-task events each switch to a task leaves some 0\.5 us unsampled' "per task: what switches cost is named"
+	like "$(words)" 'never came \([0-9.]+%\): with per-task events each switch to a task leaves some 0\.5 us unsampled' "per task: what switches cost is named"
 else
 	skip "next to nothing is silent here" "per task: what switches cost is named"
 fi
