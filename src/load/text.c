@@ -177,7 +177,8 @@ uint32_t text_dso(struct text_reader *t, const char *path, size_t length)
 	return profile_add_dso(p, &dso);
 }
 
-// "liblzma.so.5+0x1a2f0": a function without a name, by file and start. Of a known file, it must be that one's. 0: it is none.
+// "liblzma.so.5+0x1a2f0": a function without a name, by file and start. Of a known file, it must be that one's; where no file is told, a library's, as others write
+// offsets in functions so. 0: it is none.
 static uint64_t nameless_start(const struct text_reader *t, const char *name, size_t length, uint32_t dso)
 {
 	const char *plus = memrchr(name, '+', length);
@@ -190,7 +191,7 @@ static uint64_t nameless_start(const struct text_reader *t, const char *name, si
 		start = start << 4 | (uint64_t)(*at <= '9' ? *at - '0' : (*at | 32) - 'a' + 10);
 	}
 	uint32_t file = dso != PROFILE_NONE ? t->profile->dsos.data[dso].short_name : 0;
-	bool is_there = dso == PROFILE_NONE || (intern_length(&t->profile->names, file) == (size_t)(plus - name) &&
+	bool is_there = dso == PROFILE_NONE ? memmem(name, (size_t)(plus - name), ".so", 3) != NULL : (intern_length(&t->profile->names, file) == (size_t)(plus - name) &&
 	                                        memcmp(intern_text(&t->profile->names, file), name, (size_t)(plus - name)) == 0);
 	return is_there ? start : 0;
 }

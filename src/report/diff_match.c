@@ -85,7 +85,7 @@ static void note_row(struct naming *n, const struct digest_row *row)
 		bool is_new;
 		uint32_t build = intern_string(&n->texts, row->build);
 		uint32_t *known = hash_map_put(&n->builds, intern_string(&n->texts, row->dso), build, &is_new);
-		if (!is_new && *known != build)
+		if ((!is_new && *known != build) || row->build[0] == '\0') // of an unknown build: of another one, perhaps
 			*known = UINT32_MAX;
 	} else if (row->plain != NULL && row->source != NULL) {
 		hash_map_put(&n->told, told_key(n, row->plain, row->dso, row->source), intern_string(&n->texts, row->name), NULL);

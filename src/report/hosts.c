@@ -51,17 +51,32 @@ static void remember_first(struct hosts *m, const struct digest *d)
 static uint32_t function_of(struct hosts *m, const struct digest_row *row)
 {
 	struct buf key = { 0 };
-	buf_add(&key, row->name, strlen(row->name) + 1);
+	bool is_anywhere = row->build != NULL && row->build[0] == '\0'; // an address in a file of an unknown build is that of any function
+	const char *name = !is_anywhere ? row->name : row->plain != NULL ? row->plain : "[unknown]";
+	buf_add(&key, name, strlen(name) + 1);
 	buf_add(&key, row->dso, strlen(row->dso) + 1);
 	buf_string(&key, row->build != NULL ? row->build : ""); // in another build there is another function at that address
 	uint32_t id = intern_bytes(&m->keys, (const char *)key.data, key.size) - 1;
 	buf_release(&key);
 	if (id == m->functions.count) {
 		vec_add(&m->functions);
-		m->functions.data[id].name = keep(m, row->name);
+		m->functions.data[id].name = keep(m, name);
 		m->functions.data[id].dso = keep(m, row->dso);
 	}
 	return id;
+}
+
+static void add_row(struct hosts *m, uint32_t host, const struct digest_row *row)
+{
+	uint32_t id = function_of(m, row);
+	size_t count = m->functions.data[id].cells.count;
+	struct hosts_cell *last = count > 0 ? &m->functions.data[id].cells.data[count - 1] : NULL, cell = { host, row->k, fmax(1, row->deff) };
+	if (last == NULL || last->host != host) {
+		vec_push(&m->functions.data[id].cells, cell);
+		return;
+	}
+	last->k += cell.k; // several rows that go by one name
+	last->deff = fmax(last->deff, cell.deff);
 }
 
 bool hosts_add(struct hosts *m, const struct digest *d, double factor, struct err *err)
@@ -81,8 +96,7 @@ bool hosts_add(struct hosts *m, const struct digest *d, double factor, struct er
 	m->weight += d->amount * factor;
 	m->n += d->n;
 	for (size_t i = 0; i < d->rows.count; i++) {
-		uint32_t id = function_of(m, &d->rows.data[i]);
-		vec_push(&m->functions.data[id].cells, (struct hosts_cell){ host, d->rows.data[i].k, fmax(1, d->rows.data[i].deff) });
+		add_row(m, host, &d->rows.data[i]);
 	}
 	return true;
 }

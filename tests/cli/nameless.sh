@@ -128,4 +128,14 @@ is "$(python3 -c '
 import json, sys
 names = [f["symbol"] for f in json.load(sys.stdin)["functions"]]
 print([names.count(n) for n in sys.argv[1:]])' "$hot" "$moved" <<<"$out")" "[1, 1]" "merge keeps the functions of two builds apart"
+# Of an unknown build an address is that of any function.
+ps script -i a.data -F comm,pid,tid,time,event,ip,sym,symoff,dso
+printf '%s\n' "$out" >script.txt
+ps diff script.txt script.txt --format json
+is "$(python3 -c 'import json,sys; print(sorted(f["symbol"] for f in json.load(sys.stdin)["functions"] if f["dso"].startswith("libz.so") and f["symbol"][0] in "[l"))' <<<"$out")" \
+	"['[unknown]']" "diff of recordings that do not tell the build"
+printf 'prog;main;work+0x10 30\nprog;main;libz.so.1+0x2f40 70\n' >folded
+ps report -i folded --format json
+is "$(python3 -c 'import json,sys; print([(f["symbol"], f["named"]) for f in json.load(sys.stdin)["events"][0]["functions"][:2]])' <<<"$out")" \
+	"[('libz.so.1+0x2f40', False), ('work+0x10', True)]" "of folded stacks, a library's address is no name; an offset in a function is part of one"
 done_testing
