@@ -502,9 +502,9 @@ bool walk_without_cfi(struct walk *walk, const struct unwind_map *map, struct cu
 		frame.trust = NO_CALL;
 	if (leaf.trust == HERE && frame.trust == HERE)
 		tell_apart(walk, at, &leaf, &frame);
-	enum unwind_framed framed = leaf.trust != NO_CALL || frame.trust != NO_CALL ? is_framed(walk, map, at) : FRAMED_UNSAID;
 	// Code whose callee was found by its frame pointer keeps them: V8's, whose functions pop what they like.
-	bool is_by_pairs = at->via == VIA_FP && frame.trust >= POSSIBLE;
+	bool is_by_pairs = at->via == VIA_FP && frame.trust >= POSSIBLE, asks = leaf.trust != NO_CALL || (frame.trust != NO_CALL && !is_by_pairs);
+	enum unwind_framed framed = asks ? is_framed(walk, map, at) : FRAMED_UNSAID;
 	if (!is_by_pairs && (take_by_unsure_code(walk, map, at) || (framed != FRAMED && take_by_beginning(walk, map, at))))
 		return true;
 	const struct candidate *chosen = prefers_leaf(map, &leaf, &frame, walk->arch->perf_lr != 0xff) ? &leaf : &frame;

@@ -23,10 +23,11 @@ static const char source[] =
 	".balign 128, 0xcc\nbare: nop\ncall *%rax\nnop\nret\n"
 	".balign 128, 0xcc\nfar: push %rbp\nmov %rsp, %rbp\nsub $16, %rsp\n.balign 32, 0x90\n.fill 29, 1, 0x90\n.byte 0xeb, 1, 0xcc\n.fill 3936, 1, 0x90\nret\n"
 	".balign 128, 0xcc\nresumer: .fill 150, 1, 0x90\njmp *%rcx\n"
+	".balign 128, 0xcc\nsealed: u\ntest %rax, %rax\njz 1f\nu\nret\n.fill 12, 1, 0x90\n1: push %rbp\nmov %rsp, %rbp\nu\nleave\nret\n"
 	".balign 128, 0xcc\n";
 
 enum { INDIRECT = 3, TO_LEAF = 9, TO_JUMPER = 15, TO_OTHER = 21, INDIRECT_TOO = 24, TO_LATE = 30, TO_POPPER = 36, TO_BARE = 42, TO_RESUMER = 48 };
-enum { LEAF = 128, OTHER = 384, LATE = 512, ENTRY = 640, POPPER = 768, BARE = 896, FAR = 1024, SIZE = 5376 };
+enum { LEAF = 128, OTHER = 384, LATE = 512, ENTRY = 640, POPPER = 768, BARE = 896, FAR = 1024, SEALED = 5376, SIZE = 5504 };
 enum { JIT = 0x500000, SP = 0x7000 };
 
 static struct unwind_map map_code(void *context, uint64_t addr)
@@ -90,6 +91,8 @@ static const struct check checks[] = {
 	{ "a function that has set up its frame, and in a slot not written yet what a call long past left", OTHER + 8, { INDIRECT }, INDIRECT_TOO, false },
 	{ "a function that sets up a frame in its middle, before that", LATE + 5, { INDIRECT }, INDIRECT_TOO, true },
 	{ "the same, though a call to what may be this function left the frame", LATE + 5, { INDIRECT }, TO_OTHER, true },
+	{ "before that, where the beginning does not tell", SEALED + 9, { INDIRECT }, INDIRECT_TOO, true },
+	{ "the same, though a call to what may be this function left the frame", SEALED + 9, { INDIRECT }, TO_OTHER, true },
 	{ "right behind that", LATE + 26, { INDIRECT }, INDIRECT_TOO, false },
 	{ "far behind a frame's beginning and a trap", FAR + 3000, { INDIRECT }, INDIRECT_TOO, false },
 	{ "behind a jump, of which nothing is said", LATE + 32, { INDIRECT }, INDIRECT_TOO, true },
