@@ -117,7 +117,7 @@ bool session_reopen(struct session *session, struct err *err)
 	event_set_disable(&session->set);
 	tails_stop(session->tails);
 	drain_pass(&session->drain, true);
-	session_note_stuck(session);
+	session_note_stuck(session, false);
 	tails_end(session);
 	ledger_close_stretch(&session->ledger, &session->set);
 	event_set_close(&session->set);
@@ -492,7 +492,7 @@ void *session_drain_main(void *context)
 	event_set_disable(&session->set);
 	tails_stop(session->tails);
 	drain_pass(&session->drain, true);
-	session_note_stuck(session);
+	session_note_stuck(session, true);
 	tails_end(session);
 	return NULL;
 }

@@ -98,7 +98,7 @@ void session_tell_pages(struct session *session); // of what was read of it, onc
 
 // session_stuck.c
 bool session_find_stuck(struct session *session, stuck_spans *spans); // whether a ring stands still by the counters just read; appends which (NULL: nowhere)
-void session_note_stuck(struct session *session); // those that do go into the books: their events are about to be closed
+void session_note_stuck(struct session *session, bool to_the_end); // those that do go into the books: their events are about to be closed, or it is over
 void session_tell_stuck(struct session *session); // into the decisions, at the end
 
 // session_cut.c: what was sampled behind the last counters that could be written was cut off again; so are the books, and what the file says of itself.

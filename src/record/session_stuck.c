@@ -35,7 +35,7 @@ bool session_find_stuck(struct session *session, stuck_spans *spans)
 	return found;
 }
 
-void session_note_stuck(struct session *session)
+void session_note_stuck(struct session *session, bool to_the_end)
 {
 	size_t before = session->stood_still.count;
 	if (!session_find_stuck(session, &session->stood_still))
@@ -43,6 +43,7 @@ void session_note_stuck(struct session *session)
 	session->drain.reread_wanted = true; // records of mappings and processes did not come either
 	bool was_empty = true;
 	for (size_t i = before; i < session->stood_still.count; i++) {
+		session->stood_still.data[i].to_the_end = to_the_end;
 		session->ledger.stuck_times++;
 		session->ledger.stuck_lost += session->stood_still.data[i].lost;
 		was_empty &= session->stood_still.data[i].was_empty;

@@ -40,11 +40,13 @@ void stuck_text(const struct stuck_span *spans, size_t count, uint64_t start_ns,
 {
 	enum { NAMED_MOST = 3 };
 	uint64_t lost = 0;
+	size_t mended = 0;
 	if (count == 0)
 		return;
 	buf_string(out, "a ring of the kernel stood still");
 	for (size_t i = 0; i < count; i++) {
 		lost += spans[i].lost;
+		mended += !spans[i].to_the_end;
 		if (i >= NAMED_MOST)
 			continue;
 		buf_printf(out, "%s from +%.1f s to +%.1f s", i > 0 ? "," : "", seconds_since(start_ns, spans[i].from_ns), seconds_since(start_ns, spans[i].to_ns));
@@ -53,5 +55,6 @@ void stuck_text(const struct stuck_span *spans, size_t count, uint64_t start_ns,
 	}
 	if (count > NAMED_MOST)
 		buf_printf(out, " and %zu times more", count - NAMED_MOST);
-	buf_printf(out, ": its events ran, no record came, and %llu samples are known to be lost; they were closed and opened again", (unsigned long long)lost);
+	buf_printf(out, ": its events ran, no record came, and %llu samples are known to be lost%s", (unsigned long long)lost,
+	           mended == count ? "; they were closed and opened again" : mended > 0 ? "; but for the last time they were closed and opened again" : "");
 }

@@ -20,7 +20,7 @@ struct stuck_counters {
 	double spare;     // how many may be due and not come: periods begun, one for each task and event
 };
 
-struct stuck_span { uint64_t from_ns, to_ns, lost; uint32_t cpu; bool was_empty; /* no record has ever come */ };
+struct stuck_span { uint64_t from_ns, to_ns, lost; uint32_t cpu; bool was_empty; /* no record has ever come */ bool to_the_end; /* nothing was opened again */ };
 typedef VEC(struct stuck_span) stuck_spans;
 
 // A ring, and the counters, when its head was last seen to have moved.

@@ -396,6 +396,7 @@ bool target_fall_back(struct target *target, const struct target_config *config,
 {
 	if (target->kind != TARGET_COMMAND && target->kind != TARGET_PIDS && target->kind != TARGET_USER)
 		return false;
+	target->is_chosen_wide = false; // nor tried again
 	if (target->events.scope == SCOPE_CGROUP && target->may_cpu_wide && target->is_command) {
 		scope_cpu(target);
 		decide(decisions, "CPU-wide events, kept for the command's descent: %.200s", why);

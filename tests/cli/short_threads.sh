@@ -109,6 +109,8 @@ s = json.load(sys.stdin)["events"][0]["samples"]
 print(s["taken"] + s["idle"] + s["others"] + s["lost"] + s["silent"] == s["expected"], s["others"] > 100)' <<<"$out")" "True True" "report has the same books"
 ps record -p "$target" --dry-run
 like "$err" "events per CPU, .* $((2 * $(nproc --all))) file descriptors" "two descriptors a CPU, for all its threads"
+ps check -p "$target"
+like "$(tr -s '\n ' ' ' <<<"$out")" "by events of whole CPUs: $((2 * $(nproc --all))) file descriptors" "check says so"
 for option in --per-task --no-inherit "-e page-faults" "-e {cpu-clock,page-faults}"; do
 	# shellcheck disable=SC2086
 	ps record -p "$target" --dry-run $option

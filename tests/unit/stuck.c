@@ -88,6 +88,15 @@ static void test_text(void)
 	stuck_text(spans, 5, 0, &text);
 	ok(strstr(buf_text(&text), ", from +3.0 s to +4.0 s, from +5.0 s to +6.0 s (CPU 2) and 2 times more: ") != NULL && strstr(buf_text(&text), " 500 samples") != NULL,
 	   "several times: %s", buf_text(&text));
+	spans[4].to_the_end = true;
+	buf_clear(&text);
+	stuck_text(spans, 5, 0, &text);
+	ok(strstr(buf_text(&text), "; but for the last time they were closed and opened again") != NULL, "the last one lasts to the end");
+	buf_clear(&text);
+	stuck_text(spans + 4, 1, 0, &text);
+	ok(strstr(buf_text(&text), "opened again") == NULL, "nothing was opened again");
+	buf_clear(&text);
+	stuck_text(spans, 5, 0, &text);
 	ok(text.size < 320, "as much as a decision holds");
 	buf_release(&text);
 }
