@@ -390,8 +390,8 @@ bool session_run(struct session *session, struct err *err)
 		return false;
 	wait_for_end(session);
 	session->end_ns = session_now_ns(session);
-	session->ledger.end_ns = session->end_ns;
 	stop_drain(session);
+	session->ledger.end_ns = session->end_ns; // the drain thread copies its books while it runs
 	session->switch_count = switches_since(&session->switches);
 	if (session->end == END_SIZE || session->end == END_DISK_LOW)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
