@@ -5,7 +5,7 @@
 
 #include "unwind/walk.h"
 
-enum { SWITCHES_MAX = 64, SAVED_BYTES = 64, CODE_BYTES = 256, DEPTH_MOST = 1 << 30, RBX = 3, R12 = 12 }; // a goroutine's stack has 1 GB at most (runtime.maxstacksize)
+enum { JUMPS_MAX = 256, SAVED_BYTES = 64, CODE_BYTES = 256, DEPTH_MOST = 1 << 30, RBX = 3, R12 = 12 }; // a goroutine's stack has 1 GB at most (runtime.maxstacksize)
 
 static bool is_in(const struct stack_view *view, uint64_t addr)
 {
@@ -43,10 +43,18 @@ static bool is_function(const struct go_table *table, const struct go_function *
 static bool take_frame(struct walk *walk, const struct unwind_map *map, const struct go_function *function, struct cursor *at, uint64_t sp, uint64_t deep)
 {
 	const uint64_t slot = sp + deep;
+	const struct stack_view before = walk->view;
+	const unsigned switches = walk->out->switches;
 	uint64_t ra;
 
-	if (sp == 0 || !walk_enter(walk, slot) || !stack_word(&walk->view, slot, &ra) || !walk_calls(walk, ra, function->start + map->bias))
+	if (sp == 0 || !walk_enter(walk, slot))
 		return false;
+	if (!stack_word(&walk->view, slot, &ra) || !walk_calls(walk, ra, function->start + map->bias)) {
+		walk->view = before;
+		walk->out->switches = switches;
+		return false;
+	}
+	walk->jumps++;
 	at->pc = at->lr = ra;
 	at->sp = slot + walk->arch->word_bytes;
 	at->sp_is_exact = true;
@@ -146,6 +154,7 @@ static bool to_grower(struct walk *walk, const struct unwind_map *map, struct cu
 	const char *name = go_table_name(&map->image->go, &called);
 	if (name == NULL || strncmp(name, prefix, sizeof(prefix) - 1) != 0 || !walk_enter(walk, other->sp))
 		return false;
+	walk->jumps++;
 	at->pc = at->lr = other->pc;
 	at->sp = other->sp;
 	at->fp = other->fp;
@@ -185,7 +194,8 @@ bool walk_switch(struct walk *walk, const struct unwind_map *map, struct cursor 
 	*end = is_mcall ? UNWIND_ROOT : UNWIND_OTHER_STACK;
 	if (is_mcall && at->kind == FRAME_RETURN)
 		return false;
-	if (walk->arch->perf_lr != 0xff || !at->sp_is_exact || walk->out->switches >= SWITCHES_MAX || !go_table_sp(table, &function, vaddr, &deep))
+	walk->out->lacks_goroutine = true;
+	if (walk->arch->perf_lr != 0xff || !at->sp_is_exact || walk->jumps >= JUMPS_MAX || !go_table_sp(table, &function, vaddr, &deep))
 		return false;
 	const bool has_left = other != NULL && at->sp - other->low >= other->high - other->low;
 	// It may not have changed stacks yet, or has done so back again.

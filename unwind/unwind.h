@@ -147,7 +147,9 @@ struct unwind_stack {
 	enum unwind_end end;
 	uint64_t last_cfa; // of the outermost frame found: for a root, where the thread's stack begins, if it is the one that was copied
 	unsigned switches; // how often it went on on another stack
-	// With UNWIND_OTHER_STACK, what would be needed of the thread, as far as its stack tells: the goroutine's g, 0: not told; its own stack, not a goroutine's.
+	// With UNWIND_OTHER_STACK, what would be needed of the thread, as far as its stack tells: that it is one of Go's (else a signal's handler has a stack of its own);
+	// the goroutine's g, 0: not told; its own stack, not a goroutine's.
+	bool lacks_goroutine;
 	uint64_t lacks_g;
 	bool lacks_system;
 };

@@ -422,6 +422,7 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	out->count = out->gap = 0;
 	out->last_cfa = 0;
 	out->switches = 0;
+	out->lacks_goroutine = false;
 	out->lacks_g = 0;
 	out->lacks_system = false;
 	unwinder->counters.samples++;
@@ -453,6 +454,7 @@ bool walk_begin(struct walk *walk, struct unwinder *unwinder, size_t lane, const
 	if (input->stack_top > at->sp && input->stack_top - at->sp < walk->view.size)
 		walk->view.size = input->stack_top - at->sp;
 	walk->copy = walk->view;
+	walk->jumps = 0;
 	walk->system_sp = input->other != NULL ? input->other->system_sp : 0;
 	if (walk->active->generation != input->generation)
 		*walk->active = (struct known_map){ .generation = input->generation };

@@ -83,6 +83,7 @@ struct walk {
 	struct stack_view view; // of the stack that it is on
 	struct stack_view copy; // of the sample's
 	uint64_t system_sp;     // of struct unwind_other, as far as it was used
+	unsigned jumps;         // in functions that change stacks, to wherever they left: sp need not grow
 	struct unwind_stack *out;
 	unsigned rewalks;
 	bool is_fast; // register_places

@@ -88,7 +88,9 @@ static void add_stacks(struct summary *summary, const struct ledger *ledger)
 	summary->splices_exact = ledger->splices[SPLICE_EXACT];
 	summary->splices_checked = ledger->splices[SPLICE_CHECKED];
 	if (ledger->ends[UNWIND_OTHER_STACK] > 0)
-		summary->others_by_c = (double)ledger->others_by_c / (double)ledger->ends[UNWIND_OTHER_STACK];
+		summary->others_by_go = (double)ledger->others_by_go / (double)ledger->ends[UNWIND_OTHER_STACK];
+	if (ledger->others_by_go > 0)
+		summary->others_by_c = (double)ledger->others_by_c / (double)ledger->others_by_go;
 	summary->end_count = UNWIND_END_COUNT;
 }
 

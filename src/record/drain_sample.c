@@ -315,12 +315,13 @@ static bool put_walked(struct drain *drain, const struct stack_job *job, const s
 			drain->half_ns = drain->now_ns;
 		}
 		drain->cut += is_cut;
-		const bool is_other = stack->end == UNWIND_OTHER_STACK;
+		const bool is_other = stack->end == UNWIND_OTHER_STACK && stack->lacks_goroutine;
 		if (unwind_end_is_root(stack->end) && (goes_on || stack->switches > 0))
 			splice = job->stack.splice;
 		if (is_other && drain->tails != NULL)
 			tails_note_go(drain->tails, job->record.id.pid, job->record.id.tid, stack->lacks_g, stack->lacks_system);
 		drain->others += is_other;
+		drain->ledger->others_by_go += is_other;
 		drain->ledger->others_by_c += is_other && (stack->lacks_g != 0 || stack->lacks_system);
 		drain->beyond += splice != SPLICE_NONE || (stack->end == UNWIND_DEPTH_LIMIT && goes_on) || is_cut || is_other;
 	}

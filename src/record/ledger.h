@@ -75,7 +75,7 @@ struct ledger {
 	uint64_t splices[3];             // of those that reached their root, by enum splice
 	uint64_t shortened, aside, aside_expired, sideband_lost, sideband_records, late, broken, longest_chain;
 	uint64_t throttled_ns, rereads;
-	uint64_t others_by_c; // that end as UNWIND_OTHER_STACK, where Go calls C or is called by it
+	uint64_t others_by_go, others_by_c; // that end as UNWIND_OTHER_STACK where Go changed stacks; of these, where it calls C or is called by it
 	uint64_t uncopied[UNCOPIED_COUNT];
 	uint64_t copied_bytes;           // of stack, by the kernel, for every sample that came
 	uint64_t others_copied_bytes;    // and was of others; not in copied_bytes

@@ -261,7 +261,8 @@ static void say_findings(const struct summary *summary, struct buf *out, struct 
 		buf_string(text, "stacks by frame pointers: whether they reach their root is told by names, which perfsample report looks up");
 		paragraph(out, text);
 	}
-	bool goes_on = summary->ends != NULL && stacks_of(summary) > 0 && summary->ends[UNWIND_OTHER_STACK] * 100 >= stacks_of(summary);
+	bool goes_on = summary->ends != NULL && stacks_of(summary) > 0 && summary->others_by_go >= 0.5 &&
+	               summary->ends[UNWIND_OTHER_STACK] * 100 >= stacks_of(summary);
 	if (goes_on) { // a runtime's that changes stacks
 		buf_string(text, summary->others_by_c < 0.5 ? "frame pointers lead from a thread's stack to its others: --call-graph fp" : "C code was called on another stack of its thread");
 		paragraph(out, text);

@@ -44,7 +44,7 @@ struct summary {
 	uint64_t ends_with_names[UNWIND_END_COUNT]; // what `ends` may point to
 	uint64_t unjudged;          // stacks that only names tell whole from cut, and these were not looked up
 	size_t end_count;
-	double others_by_c;        // the share of C code called by Go in those that end as UNWIND_OTHER_STACK
+	double others_by_go, others_by_c; // of those that end as UNWIND_OTHER_STACK, the share of Go's changes of stacks; of these, that of calls between Go and C
 	const uint64_t *uncopied;  // stacks that the kernel did not copy, by enum uncopied of record/ledger.h; NULL: not counted
 	uint64_t shortened, set_aside, sideband_lost, longest_chain;
 	double throttled_seconds;  // summed over CPUs

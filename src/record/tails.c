@@ -142,7 +142,7 @@ static bool read_other(struct reader *reader, const struct record *record, uint6
 	if (found == GO_SAME && plan.top != 0)
 		atomic_store_explicit(top_of(reader->tails, record->id.tid), plan.top, memory_order_relaxed);
 	if (found != GO_OTHER)
-		return found == GO_NOTHING || plan.top == 0;
+		return found == GO_SAME && plan.top == 0; // a thread that is none of Go's has its stack as everywhere
 	struct tail *tail = tail_queue_reserve(&reader->queue, plan.size);
 	if (tail == NULL) {
 		count(&reader->no_room, 1);

@@ -135,8 +135,8 @@ PY
 	ok $? "a recording of raw stacks says that $other% go on on another one"
 	like "$("$perfsample" report -i post.data --explain main.build 2>/dev/null)" 'CUT \(on another stack of the thread\)' "in words"
 	rec --no-join -o cut.data -- ./alloc
-	like "$(tr -s ' \n' ' ' <"$work/err")" 'go on on another stack of the perfsample: thread|go on on another stack of the thread \(Go\)' "record says it, too"
-	like "$(tr -s ' \n' ' ' <"$work/err")" 'frame pointers lead there: --call-graph fp' "and what helps"
+	like "$(tr -s ' \n' ' ' <"$work/err")" 'on another stack of (its|the|their) thread' "record says it, too"
+	like "$(tr -s ' \n' ' ' <"$work/err")" 'frame pointers lead from a thread.s stack to its others: --call-graph fp' "and what helps"
 fi
 if [ $joins -eq 1 ] && command -v gcc >/dev/null; then
 	cat >mixed.go <<'GO'

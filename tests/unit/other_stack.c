@@ -90,6 +90,7 @@ static void test_systemstack(void)
 	ok(stack.switches == 1 && frames[2].via == VIA_SWITCHED && frames[3].via == VIA_CFI && stack.last_cfa == 0, "how that was found is marked");
 	walk(&thread_own, 8, CODE_PC, NULL);
 	is_walk(UNWIND_OTHER_STACK, "where nothing was read, that is the reason", CODE_PC, GO_IN_SYSTEMSTACK);
+	ok(stack.lacks_goroutine && stack.lacks_g == 0, "it is one of Go's");
 	walk(&goroutine, 20, 0x44, NULL);
 	is_walk(UNWIND_ROOT, "in systemstack, before it has left the stack", 0x44, GO_AFTER_SYSTEMSTACK, GO_IN_GOEXIT);
 	walk(&thread_own, 20, 0x4c, &other);
@@ -167,6 +168,12 @@ static void test_c(void)
 	walk(&thread_own, 8, CODE_PC, NULL);
 	is_walk(UNWIND_ROOT, "called on the thread's own stack already", CODE_PC, GO_IN_ASMCGOCALL, GO_AFTER_ASMCGOCALL, GO_IN_GOEXIT);
 	ok(stack.switches == 0, "which is no other");
+	// Called on a stack that it leads back to, for ever.
+	thread_own.words[30 + 1 + 24 / 8] = GO_TEXT + GO_IN_ASMCGOCALL;
+	thread_own.words[35 + 48 / 8] = 0;
+	thread_own.words[35 + 40 / 8] = SYSTEM + 8 * 30;
+	walk(&thread_own, 8, CODE_PC, NULL);
+	ok(stack.end != UNWIND_ROOT, "a stack that leads back to itself ends: %s", unwind_end_name(stack.end));
 }
 
 static void test_callback(void)
@@ -222,6 +229,7 @@ static void test_signal(void)
 	is_walk(UNWIND_ROOT, "a handler on a stack of its own: what it interrupted is read too", CODE_PC, 0xd0, CODE_PC, GO_IN_GOEXIT);
 	walk(&signals, 8, CODE_PC, NULL);
 	is_walk(UNWIND_OTHER_STACK, "where it was not", CODE_PC, 0xd0, CODE_PC);
+	ok(!stack.lacks_goroutine, "which a handler of C's has, too");
 }
 
 // A goroutine that is made to give way in the middle of a function: as if it had called asyncPreempt there.

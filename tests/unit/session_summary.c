@@ -95,8 +95,24 @@ static void text(void)
 	        "perfsample: silent 46 (0.10%), throttled 0 s; the recorder used 1.1% of one CPU\n"
 	        "perfsample: wrote /root/perf.data, 14 MB, names inside. Next: perfsample report\n", "cut for other reasons");
 
-	// A loss of which part has a reason of its own.
 	struct buf text = { 0 };
+	// Where stacks go on on another one: what helps, if a runtime changed stacks.
+	const uint64_t others = ends[UNWIND_OTHER_STACK];
+	static const struct { const char *what; double by_go, by_c; bool leads, calls; } causes[] = {
+		{ "a signal's handler", 0, 0, false, false }, { "Go", 0.9, 0.1, true, false }, { "C that Go calls", 1, 1, false, true },
+	};
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+		ends[UNWIND_OTHER_STACK] = 9000;
+		summary.others_by_go = causes[i].by_go;
+		summary.others_by_c = causes[i].by_c;
+		summary_text(&summary, &text);
+		const char *said = buf_text(&text);
+		ok((strstr(said, "frame pointers lead from") != NULL) == causes[i].leads && (strstr(said, "C code was called on another") != NULL) == causes[i].calls,
+		   "on another stack: %s", causes[i].what);
+		buf_clear(&text);
+	}
+	ends[UNWIND_OTHER_STACK] = others;
+	// A loss of which part has a reason of its own.
 	summary.stuck_times = 1;
 	summary.stuck_lost = 1200;
 	summary_text(&summary, &text);
