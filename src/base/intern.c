@@ -46,6 +46,8 @@ uint32_t intern_bytes(struct intern *intern, const char *text, size_t length)
 {
 	if (intern->entries.count * 2 >= intern->slot_count)
 		grow(intern);
+	if (length == 0)
+		text = ""; // an empty buffer's is NULL, which memcmp must not be given
 	uint64_t hash = hash_bytes(text, length);
 	uint32_t *slot = slot_of(intern, hash, text, length);
 	if (*slot == 0) {

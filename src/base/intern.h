@@ -23,7 +23,7 @@ struct intern {
 
 void intern_init(struct intern *intern);
 void intern_release(struct intern *intern);
-uint32_t intern_bytes(struct intern *intern, const char *text, size_t length);
+uint32_t intern_bytes(struct intern *intern, const char *text, size_t length); // `text` may be NULL with 0
 uint32_t intern_string(struct intern *intern, const char *text);
 // Lives as long as the table.
 const char *intern_text(const struct intern *intern, uint32_t id);
