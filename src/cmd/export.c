@@ -92,6 +92,8 @@ static bool export(void *choices, struct profile *profile, struct err *err)
 	bool is_script = strcmp(c->exporter->name, "script") == 0, is_of_all = is_script || c->exporter->needs_report;
 	if (is_done && (is_script || strcmp(c->exporter->name, "folded") == 0)) // no place in the format
 		lacks_say(&report, is_script ? PROFILE_NONE : c->input.event);
+	if (is_done && c->input.by_period && strcmp(c->exporter->name, "folded") == 0)
+		log_warn("the samples' periods differ, so each line counts periods of %s", profile_text(profile, profile->events.data[c->input.event].name));
 	if (is_done && c->event == NULL && !is_of_all)
 		select_say_left_out(profile, c->input.event);
 	if (is_done && strcmp(c->output, "-") != 0)

@@ -170,7 +170,7 @@ static void write_aliasing(struct text *t)
 	}
 	buf_string(t->out, "\n             ");
 	buf_printf(t->out, l->is_suspected ? "ALIASING SUSPECTED: other functions are seen after each of %zu restarts of the clock (%.0f%% other, elsewhere %.0f%%; p = %.1g)\n"
-	           : "the clock was started anew %zu times: %.0f%% other functions after it, elsewhere %.0f%% (p = %.2g); a loop of less than some 10%% may stay unseen\n",
+	           : "the clock was started anew %zu times: %.0f%% other functions after it, elsewhere %.0f%% (p = %.2g); a function that has less than some 10%% of a loop may stay unseen\n",
 	           l->restarts, 100 * fmax(l->at_restarts, 0), 100 * fmax(l->elsewhere, 0), l->p);
 }
 

@@ -54,6 +54,8 @@ static double cpu_seconds(const struct build *b)
 	if (!e->is_clock)
 		return 0;
 	double sampled = b->tally.is_weighted ? b->tally.weight : (double)b->tally.samples * (double)e->period;
+	if (e->cut_ns > 0 && e->time_running_ns > e->cut_ns) // for what restarts of the clock cut off no sample stands
+		sampled *= (double)e->time_running_ns / (double)(e->time_running_ns - e->cut_ns);
 	bool by_running = e->can_expect && e->time_running_ns > 0 && b->event->idle == 0 && !e->counts_cpus && !b->event->is_filtered;
 	// What the held command ran before its exec is the recorder's.
 	double running = fmax((double)e->time_running_ns - b->event->others * (double)e->period, 0);
