@@ -1,11 +1,13 @@
 #include "cmd/record_jit.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/search.h"
 #include "base/sort.h"
 #include "elf/guard.h"
+#include "record/jit_objects.h"
 #include "symbols/jitdump.h"
 
 enum { PLACES_MOST = 4 << 20 };
@@ -79,4 +81,47 @@ void record_jit(struct names *names, struct symbolizer *symbolizer, const struct
 	vec_release(&places.offsets);
 	jitdump_release(&dump);
 	guard_unmap(bytes, (size_t)st.st_size);
+}
+
+// ---------------------------------------------------------------- of which a process told debuggers
+
+static void add_function(struct name_image *image, struct names *names, const struct jit_function *f, uint64_t offset, const struct sampled_addr *addrs, size_t count)
+{
+	char *name = symbol_demangle(f->name);
+	const char *shown = name != NULL ? arena_string(&names->arena, name, strlen(name)) : f->name;
+	for (size_t i = 0; i < count; i++) {
+		vec_push(&image->addrs, (struct name_addr){ .image_addr = offset + (addrs[i].image_addr - f->addr), .symbol_start = offset, .linkage_name = f->name,
+		                                            .first_frame = (uint32_t)image->frames.count, .frame_count = 1 });
+		vec_push(&image->frames, (struct name_frame){ .name = shown });
+	}
+	free(name);
+}
+
+void record_jit_functions(struct names *names, const struct sampled_code *code, const struct sampled_addr *addrs, size_t count, uint64_t *offset)
+{
+	struct name_image *image = NULL;
+	char *text = mem_printf("//jit-%u.dump", code->dso->pid);
+	const char *path = arena_string(&names->arena, text, strlen(text));
+	free(text);
+	for (size_t i = 0; i < code->function_count; i++) {
+		const struct jit_function *f = &code->functions[i];
+		size_t at = first_not_below(addrs, count, f->addr), end = first_not_below(addrs, count, f->addr + f->size);
+		if (at == end || f->until_ns <= f->from_ns)
+			continue;
+		if (image == NULL) {
+			image = vec_add(&names->images);
+			image->path = path;
+			image->kind = DSO_FILE;
+		}
+		const struct name_code load = { .path = path, .time_ns = f->from_ns, .addr = f->addr, .size = f->size, .offset = *offset, .pid = code->dso->pid };
+		vec_push(&names->codes, load);
+		add_function(image, names, f, *offset, addrs + at, end - at);
+		*offset += f->size;
+		if (f->until_ns == UINT64_MAX)
+			continue;
+		vec_push(&names->codes, load);
+		names->codes.data[names->codes.count - 1].time_ns = f->until_ns; // of what comes then nothing is known
+		names->codes.data[names->codes.count - 1].offset = *offset;
+		*offset += f->size;
+	}
 }

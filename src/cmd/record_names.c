@@ -196,12 +196,15 @@ static void tell_left_out(struct names *names, const struct symbolizer *symboliz
 // Generated code, a program of a process at a time.
 static void add_codes(struct names *names, struct symbolizer *symbolizer, const struct session *session, const struct sampled_addr *addrs, size_t count)
 {
+	uint64_t offset = 0;
 	for (size_t i = 0, next; i < count; i = next) {
 		for (next = i + 1; next < count && addrs[next].dso == addrs[i].dso; next++)
 			;
 		struct sampled_code code = session_code(session, addrs[i].dso);
 		if (code.jitdump_fd >= 0)
 			record_jit(names, symbolizer, &code, addrs + i, next - i);
+		if (code.function_count > 0)
+			record_jit_functions(names, &code, addrs + i, next - i, &offset);
 	}
 }
 

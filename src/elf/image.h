@@ -109,6 +109,10 @@ bool image_bias(const struct image *image, uint64_t start, uint64_t end, uint64_
 
 // The address of a symbol that the image defines, in .symtab or .dynsym.
 bool image_find_symbol(const struct image *image, const char *name, uint64_t *vaddr);
+// Functions of its .symtab that have a name and a size, in its order, until `visit` says no. Where sections of an object that is to be linked yet have addresses, a JIT
+// compiler's, functions are at those.
+typedef bool image_function_fn(void *context, const char *name, uint64_t start, uint64_t size);
+void image_each_function(const struct image *image, image_function_fn *visit, void *context);
 // The function that has an address: of several with the same start the one that stands first, in the first table that has any. NULL: none. The name
 // lives as long as the image. On ARM, bit 0 of `*start` says that it is Thumb code.
 const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_t *start);

@@ -4,19 +4,25 @@
 
 #include "elf/image.h"
 
-struct table { struct bytes symbols, names; };
+// left: bytes of names that may be looked through. All of a hostile table's symbols may share one name that is as long as the file.
+struct table { struct bytes symbols, names; uint64_t left; };
+enum { TABLES_MOST = 16, NAME_TIMES = 16, NAMES_LEAST = 1 << 20 };
 
 struct symbol {
 	const char *name; // "" when it is out of bounds
 	uint64_t vaddr, size;
 	uint8_t type, binding;
 	bool is_defined;
+	uint32_t section; // index, if it is defined in one
 };
 
 static bool open_table(const struct image *image, const struct image_section *section, struct table *out)
 {
-	return (section->type == SHT_SYMTAB || section->type == SHT_DYNSYM) && section->link < image->section_count &&
-	       image_section_raw(image, section, &out->symbols) && image_section_raw(image, &image->sections[section->link], &out->names);
+	bool is_good = (section->type == SHT_SYMTAB || section->type == SHT_DYNSYM) && section->link < image->section_count &&
+	               image_section_raw(image, section, &out->symbols) && image_section_raw(image, &image->sections[section->link], &out->names);
+	if (is_good)
+		out->left = (uint64_t)bytes_left(&out->names) * NAME_TIMES + NAMES_LEAST;
+	return is_good;
 }
 
 // false: no further one.
@@ -43,9 +49,15 @@ static bool next(const struct image *image, struct table *table, struct symbol *
 	}
 	out->binding = out->type >> 4;
 	out->type &= 15;
+	uint64_t before = bytes_left(&text);
 	const char *name = bytes_cstr(&text);
+	uint64_t looked = text.bad ? before : before - bytes_left(&text);
+	if (looked > table->left)
+		return false;
+	table->left -= looked;
 	out->name = text.bad ? "" : name;
 	out->is_defined = index != SHN_UNDEF;
+	out->section = index;
 	return true;
 }
 
@@ -54,9 +66,10 @@ bool image_find_symbol(const struct image *image, const char *name, uint64_t *va
 	struct table table;
 	struct symbol symbol;
 
-	for (size_t i = 0; i < image->section_count; i++) {
+	for (size_t i = 0, tables = 0; i < image->section_count && tables < TABLES_MOST; i++) {
 		if (!open_table(image, &image->sections[i], &table))
 			continue;
+		tables++;
 		while (next(image, &table, &symbol))
 			if (symbol.is_defined && strcmp(symbol.name, name) == 0) {
 				*vaddr = symbol.vaddr;
@@ -64,6 +77,26 @@ bool image_find_symbol(const struct image *image, const char *name, uint64_t *va
 			}
 	}
 	return false;
+}
+
+void image_each_function(const struct image *image, image_function_fn *visit, void *context)
+{
+	struct table table;
+	struct symbol symbol;
+
+	for (size_t i = 0, tables = 0; i < image->section_count && tables < TABLES_MOST; i++) {
+		if (image->sections[i].type != SHT_SYMTAB || !open_table(image, &image->sections[i], &table))
+			continue;
+		tables++;
+		while (next(image, &table, &symbol)) {
+			bool is_relative = image->type == ET_REL;
+			if (!symbol.is_defined || symbol.type != STT_FUNC || symbol.size == 0 || symbol.name[0] == '\0' ||
+			    (is_relative && symbol.section >= image->section_count))
+				continue;
+			if (!visit(context, symbol.name, symbol.vaddr + (is_relative ? image->sections[symbol.section].vaddr : 0), symbol.size))
+				return;
+		}
+	}
 }
 
 const char *image_function_at(const struct image *image, uint64_t vaddr, uint64_t *start)

@@ -182,6 +182,22 @@ static void renew(struct loader *loader, const struct record *record)
 		spaces_renew(loader->spaces, (int32_t)m->pid, m->start);
 }
 
+// What processes told debuggers of (the recorder's record_jit_functions): no file, so no mapping of it says when it began.
+void jit_from_inside(struct loader *loader)
+{
+	const struct names *names = reader_features(loader->reader)->names;
+	for (size_t i = 0; names != NULL && i < names->codes.count; i++) {
+		const struct name_code *code = &names->codes.data[i];
+		if (strncmp(code->path, "//", 2) != 0 || !jitdump_is_path(code->path))
+			continue;
+		bool is_known = false;
+		for (size_t k = 0; k < loader->jit.sources.count && !is_known; k++)
+			is_known = loader->jit.sources.data[k].pid == (int32_t)code->pid && strcmp(loader->jit.sources.data[k].path, code->path) == 0;
+		if (!is_known)
+			(void)from_inside(loader, &(struct record){ .mapping = { .pid = code->pid, .path = code->path } });
+	}
+}
+
 void jit_mapped(struct loader *loader, const struct record *record)
 {
 	const struct record_mapping *m = &record->mapping;

@@ -32,6 +32,8 @@ struct jit {
 
 void jit_init(struct jit *jit);
 void jit_release(struct jit *jit);
+// Before all records: code of which the recording knows without a mapping.
+void jit_from_inside(struct loader *loader);
 // A mapping was applied: is it of a dump, or code whose unwind information is inside the recording?
 void jit_mapped(struct loader *loader, const struct record *record);
 // Brings the address spaces up to `time_ns`.

@@ -555,6 +555,7 @@ bool load_profile(struct profile *profile, const struct load_options *options, s
 	seen_init(&loader->seen);
 	images_init(&loader->images, &where, reader_features(reader));
 	jit_init(&loader->jit);
+	jit_from_inside(loader);
 	loader->archives.symfs = where.symfs;
 	bool wants_peer = options->libunwind || options->compare != NULL;
 	bool good = (!wants_peer || libunwind_new(&loader->libunwind, err)) && replay(loader, err);

@@ -60,6 +60,9 @@ bool procfs_open_vdso(struct image **out, int32_t pid, uint64_t start, uint64_t 
 // the bytes of each such mapping of at most 1 MiB, until it has had 4 MiB; false: /proc/PID does not let us.
 typedef void procfs_constants_fn(void *context, uint64_t start, const void *bytes, size_t size);
 bool procfs_constants(int32_t pid, procfs_constants_fn *take, void *context);
+// Its memory, to be read more than once; -1: not to be had. And bytes of it, as many as there are from `addr` on.
+int procfs_memory_open(int32_t pid);
+size_t procfs_memory_read(int fd, uint64_t addr, void *to, size_t size);
 // Bytes of its memory, as many as there are from `addr` on.
 size_t procfs_read_memory(int32_t pid, uint64_t addr, void *to, size_t size);
 // /tmp/perf-NSPID.map in the target's mount namespace, or the host's: O_NOFOLLOW, regular, owned by the target's euid or root, at most 256 MiB.

@@ -14,7 +14,7 @@
 
 enum { MAPPING_BYTES_MOST = 1 << 20, ALL_BYTES_MOST = 4 << 20 };
 
-static int open_memory(int32_t pid)
+int procfs_memory_open(int32_t pid)
 {
 	char path[64];
 
@@ -22,7 +22,7 @@ static int open_memory(int32_t pid)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static size_t read_from(int fd, uint64_t addr, void *to, size_t size)
+size_t procfs_memory_read(int fd, uint64_t addr, void *to, size_t size)
 {
 	size_t done = 0;
 
@@ -39,11 +39,11 @@ static size_t read_from(int fd, uint64_t addr, void *to, size_t size)
 
 size_t procfs_read_memory(int32_t pid, uint64_t addr, void *to, size_t size)
 {
-	int fd = open_memory(pid);
+	int fd = procfs_memory_open(pid);
 
 	if (fd < 0)
 		return 0;
-	size_t done = read_from(fd, addr, to, size);
+	size_t done = procfs_memory_read(fd, addr, to, size);
 	close(fd);
 	return done;
 }
@@ -57,7 +57,7 @@ bool procfs_constants(int32_t pid, procfs_constants_fn *take, void *context)
 
 	pid = procfs_task_with_memory(pid);
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
-	int fd = open_memory(pid);
+	int fd = procfs_memory_open(pid);
 	if (fd < 0)
 		return false;
 	if (!proc_lines_open(&lines, path)) {
@@ -69,7 +69,7 @@ bool procfs_constants(int32_t pid, procfs_constants_fn *take, void *context)
 		if (!proc_mapping_parse(line, &mapping) || mapping.protection != PROT_READ || mapping.is_shared || mapping.inode != 0 || (mapping.path[0] != '\0' && strncmp(mapping.path, "[anon", 5) != 0) ||
 		    mapping.end - mapping.start > MAPPING_BYTES_MOST || mapping.end - mapping.start > ALL_BYTES_MOST - all)
 			continue;
-		size_t size = read_from(fd, mapping.start, bytes, (size_t)(mapping.end - mapping.start));
+		size_t size = procfs_memory_read(fd, mapping.start, bytes, (size_t)(mapping.end - mapping.start));
 		all += size;
 		take(context, mapping.start, bytes, size);
 	}

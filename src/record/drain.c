@@ -9,6 +9,7 @@
 
 #include "proc/procfs.h"
 #include "record/jit_files.h"
+#include "record/jit_objects.h"
 #include "record/jit_pages.h"
 #include "record/stack_pages.h"
 
@@ -159,6 +160,9 @@ static void mapped(struct drain *drain, const struct record *record)
 	const struct dso *dso = dso_get(spaces_dsos(drain->spaces), mapping->dso);
 	if (drain->pages != NULL && dso->kind == DSO_ANON)
 		jit_pages_mapped(drain->pages, (int32_t)record->mapping.pid, mapping->start, record->mapping.start + record->mapping.length, record->id.time_ns);
+	if (drain->want_names && (dso->kind == DSO_ANON || dso->kind == DSO_FILE))
+		jit_objects_mapped(drain->objects, program_of(drain, (int32_t)record->mapping.pid), mapping->start,
+		                   record->mapping.start + record->mapping.length, dso->kind == DSO_FILE, record->id.time_ns);
 	// Raw stacks need what no other host has.
 	bool is_in_memory = dso->kind == DSO_ANON || dso->kind == DSO_VDSO;
 	if (drain->mode != CHAIN_LIVE && (drain->mode == CHAIN_POST ? !is_in_memory && !drain->want_names : dso->kind == DSO_ANON || !drain->want_names))
@@ -435,8 +439,23 @@ static void tick(struct drain *drain)
 		drain->reread_wanted = true;
 }
 
+// How to unwind code is known now, or no longer: what caches know of its mappings holds no more.
+static void renew_code(void *context, struct jit_program program)
+{
+	struct drain *drain = context;
+	const struct process *process = spaces_find_process(drain->spaces, program.pid);
+	VEC(uint64_t) starts = { 0 };
+	for (uint32_t i = 0; process != NULL && process->program_ns == program.since_ns && i < process->maps->count; i++)
+		if (dso_get(spaces_dsos(drain->spaces), process->maps->items[i].dso)->kind == DSO_ANON)
+			vec_push(&starts, process->maps->items[i].start);
+	for (size_t i = 0; i < starts.count; i++)
+		spaces_renew(drain->spaces, program.pid, starts.data[i]);
+	vec_release(&starts);
+}
+
 void drain_pass(struct drain *drain, bool last)
 {
+	jit_objects_news(drain->objects, renew_code, drain);
 	drain->now_ns = perf_clock_ns(&drain->clock);
 	tails_look(drain->tails);
 	if (drain->rereading)
@@ -454,7 +473,7 @@ void drain_pass(struct drain *drain, bool last)
 	tails_done(drain->tails);
 	if (drain->pages != NULL)
 		images_read_pages(drain->images, drain->pages);
-	images_find_files(drain->images, drain->files);
+	images_find_names(drain->images, drain->files, drain->objects, drain->now_ns, last);
 	if (drain->stack_pages != NULL)
 		images_read_stack_pages(drain->images, drain->stack_pages);
 	drain->most_bytes = 0;

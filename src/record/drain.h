@@ -65,6 +65,7 @@ struct drain {
 	struct spaces *spaces;
 	struct images *images;
 	struct jit_pages *pages;   // bytes of code that is in no file; NULL: not wanted
+	struct jit_objects *objects; // of which processes tell debuggers
 	struct jit_files *files;   // in which processes name generated code
 	struct stack_pages *stack_pages; // those that copies stopped at; NULL: not wanted
 	struct output *output;

@@ -5,6 +5,7 @@
 #include "record/drain.h"
 #include "record/go_threads.h"
 #include "record/jit_files.h"
+#include "record/jit_objects.h"
 #include "record/jit_pages.h"
 #include "record/sample.h"
 #include "record/stack_pages.h"
@@ -26,6 +27,10 @@ static struct unwind_map map_at(void *context, uint64_t addr)
 	const struct mapping *mapping = maps_find(lookup->maps, addr);
 	if (mapping == NULL)
 		return (struct unwind_map){ .missing = UNWIND_NO_MAPPING };
+	const struct dso *dso = dso_get(spaces_dsos(lookup->drain->spaces), mapping->dso);
+	struct unwind_map map;
+	if (dso->kind == DSO_ANON && jit_objects_map(lookup->drain->objects, (struct jit_program){ (int32_t)dso->pid, dso->since_ns }, addr, &map))
+		return map;
 	return images_map(lookup->drain->images, spaces_dsos(lookup->drain->spaces), mapping, lookup->pid, lookup->give_up);
 }
 
@@ -69,7 +74,10 @@ static void want_files(struct drain *drain, const struct maps *maps, const struc
 {
 	// Of a process that was forked since, it is its parent's code.
 	const struct jit_program program = { (int32_t)dso->pid, dso->since_ns };
-	if (dso->kind == DSO_ANON && jit_files_want_map(drain->files, program))
+	if (dso->kind != DSO_ANON)
+		return;
+	jit_objects_sampled(drain->objects, program);
+	if (jit_files_want_map(drain->files, program))
 		want_jitdump(drain, maps, program);
 }
 

@@ -17,6 +17,7 @@
 #include "proc/procfs.h"
 #include "record/jit_files.h"
 #include "record/jit_image.h"
+#include "record/jit_objects.h"
 #include "record/jit_pages.h"
 #include "record/stack_pages.h"
 
@@ -76,6 +77,7 @@ struct images {
 	struct hash_map jit_by_pid;
 	struct request *requests;        // ring of REQUESTS
 	_Atomic size_t pushed, popped;
+	struct jit_objects *_Atomic objects;
 	struct jit_files *_Atomic files; // looked for before what waits in the ring: hundreds of images take longer than a short process
 	sem_t wake;
 	pthread_t thread;
@@ -199,6 +201,9 @@ static void *helper_main(void *context)
 		struct jit_files *files = atomic_load_explicit(&images->files, memory_order_acquire);
 		if (files != NULL && jit_files_is_handed(files))
 			jit_files_serve(files);
+		struct jit_objects *objects = atomic_load_explicit(&images->objects, memory_order_acquire);
+		if (objects != NULL && jit_objects_is_handed(objects))
+			jit_objects_serve(objects);
 		size_t at = atomic_load_explicit(&images->popped, memory_order_relaxed);
 		if (at == atomic_load_explicit(&images->pushed, memory_order_acquire)) {
 			if (atomic_load(&images->stopping))
@@ -400,11 +405,13 @@ void images_read_pages(struct images *images, struct jit_pages *pages)
 	send_request(images);
 }
 
-void images_find_files(struct images *images, struct jit_files *files)
+void images_find_names(struct images *images, struct jit_files *files, struct jit_objects *objects, uint64_t now_ns, bool last)
 {
-	if (!jit_files_hand(files))
+	bool has_files = jit_files_hand(files), has_objects = jit_objects_hand(objects, now_ns, last);
+	if (!has_files && !has_objects)
 		return;
 	atomic_store_explicit(&images->files, files, memory_order_release);
+	atomic_store_explicit(&images->objects, objects, memory_order_release);
 	sem_post(&images->wake);
 }
 

@@ -19,6 +19,7 @@
 
 struct images;
 struct jit_files;
+struct jit_objects;
 struct jit_pages;
 struct stack_pages;
 struct images *images_new(struct image *(*find_cfi)(const struct image *image)); // as in session_config
@@ -40,8 +41,8 @@ void images_read_pages(struct images *images, struct jit_pages *pages);
 // Drain thread: likewise the pages of stacks that copies stopped at.
 void images_read_stack_pages(struct images *images, struct stack_pages *pages);
 
-// Drain thread, and at the end whoever stopped it: has the files looked for that were asked for, if there are any.
-void images_find_files(struct images *images, struct jit_files *files);
+// Drain thread, and at the end whoever stopped it (`last`): has the files and the objects looked for that were asked for, if there are any.
+void images_find_names(struct images *images, struct jit_files *files, struct jit_objects *objects, uint64_t now_ns, bool last);
 
 // Drain thread: reads /proc again after side-band records were lost: FORK, COMM and MMAP2 of `pids`, of whoever descends from the first `roots` of them, and,
 // with `everybody`, of whoever else is there. One at a time: false when one is running. The trailer is that of procfs_synthesize.

@@ -354,19 +354,22 @@ static bool begins_like(int fd, int copy_fd, uint64_t size)
 	return true;
 }
 
-// A runtime that opens its map to append (CPython's perf trampoline) leaves the lines of the program before it.
+// A runtime that opens its map to append (CPython's perf trampoline) leaves the lines of the programs before it.
 static int without_others(struct jit_files *files, struct map *map, int fd)
 {
 	struct look look, before;
-	for (size_t i = 0; i < files->maps.count && map->tail_fd < 0; i++) {
+	uint64_t others = 0;
+	if (map->tail_fd >= 0 || !look_at(fd, &look))
+		return map->tail_fd;
+	for (size_t i = 0; i < files->maps.count; i++) {
 		const struct map *other = &files->maps.data[i];
 		if (other == map || other->program.pid != map->program.pid || other->program.since_ns >= map->program.since_ns || !look_at(other->copy_fd, &before) ||
-		    !look_at(fd, &look) || look.inode != other->look.inode || look.dev != other->look.dev || look.size <= before.size ||
-		    !begins_like(fd, other->copy_fd, before.size))
+		    map->look.inode != other->look.inode || map->look.dev != other->look.dev || look.size <= before.size || before.size <= others)
 			continue;
-		map->tail_fd = copy_of(files, fd, before.size, look.size);
+		others = begins_like(fd, other->copy_fd, before.size) ? before.size : others;
 	}
-	return map->tail_fd >= 0 ? map->tail_fd : fd;
+	map->tail_fd = others > 0 ? copy_of(files, fd, others, look.size) : -1;
+	return map->tail_fd >= 0 ? map->tail_fd : others > 0 ? -1 : fd;
 }
 
 int jit_files_map(struct jit_files *files, struct jit_program program)

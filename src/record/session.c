@@ -17,6 +17,7 @@
 #include "proc/procfs.h"
 #include "record/family.h"
 #include "record/jit_files.h"
+#include "record/jit_objects.h"
 #include "record/jit_pages.h"
 #include "record/stack_pages.h"
 #include "record/privilege.h"
@@ -91,6 +92,7 @@ static void prepare_drain(struct session *session)
 	session->spaces = spaces_new();
 	session->images = images_new(config->find_cfi);
 	session->files = jit_files_new(&session->clock);
+	session->objects = jit_objects_new(&session->clock);
 	session->pages = config->mode == CHAIN_POST || config->mode == CHAIN_LIVE ? jit_pages_new(session->host.machine, config->mode == CHAIN_POST) : NULL;
 	if (session->pages != NULL)
 		jit_pages_use_clock(session->pages, &session->clock);
@@ -99,7 +101,7 @@ static void prepare_drain(struct session *session)
 	session->drain = (struct drain){
 		.clock = session->clock,
 		.set = &session->set, .spaces = session->spaces, .images = session->images, .pages = session->pages, .stack_pages = session->stack_pages,
-		.files = session->files, .output = session->output, .ledger = &session->ledger,
+		.files = session->files, .objects = session->objects, .output = session->output, .ledger = &session->ledger,
 		.file_attrs = session->file_attrs, .cpus = session->cpu_numbers, .mode = config->mode, .machine = session->host.machine,
 		.filter = session->target.filter, .want_names = config->want_names, .any_pid = config->target.kind == TARGET_SYSTEM,
 		.roots = session->target.roots.data, .root_count = session->target.roots.count,
@@ -369,17 +371,6 @@ static bool begin(struct session *session, struct err *err)
 	return runs;
 }
 
-// What the last passes asked for, as far as the helper comes to it: a mount may hang.
-static void find_files(struct session *session)
-{
-	const uint64_t until_ns = session_now_ns(session) + 5000000000u;
-	while (jit_files_is_waiting(session->files) && session_now_ns(session) < until_ns) {
-		images_find_files(session->images, session->files);
-		if (jit_files_is_waiting(session->files))
-			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-	}
-}
-
 bool session_run(struct session *session, struct err *err)
 {
 	if (!output_start(session->output, err))
@@ -397,12 +388,11 @@ bool session_run(struct session *session, struct err *err)
 		decide(&session->decisions, "ended at +%.1f s: %s", (double)(session->end_ns - session->start_ns) / 1e9, session_end_text(session->end));
 	end_command(session);
 	session_tell_targets(session);
-	find_files(session);
+	session_find_names(session);
 	images_stop(session->images);
 	session_tell_pages(session);
 	drain_retry_aside(&session->drain, true);
-	if (jit_files_hand(session->files)) // the helper has ended
-		jit_files_serve(session->files);
+	session_find_last_names(session);
 	session->ledger.recorder_cpu_ns = ledger_cpu_ns(&session->ledger); // of recording; looking up names comes after
 	session->has_run = true;
 	bool good = output_finish(session->output, err);
@@ -464,6 +454,7 @@ void session_free(struct session *session)
 	output_free(session->output);
 	images_free(session->images);
 	jit_files_free(session->files);
+	jit_objects_free(session->objects);
 	jit_pages_free(session->pages);
 	stack_pages_free(session->stack_pages);
 	spaces_free(session->spaces);

@@ -101,6 +101,8 @@ struct sampled_code {
 	int map_fd;               // of anonymous code: its process's perf-PID.map; -1: none
 	int jitdump_fd;           // and its jit-PID.dump; -1: none
 	const char *jitdump_path; // as the process mapped it
+	const struct jit_function *functions; // and of which it told debuggers (record/jit_objects.h)
+	size_t function_count;
 };
 const struct sampled *session_sampled(const struct session *session);
 struct sampled_code session_code(const struct session *session, uint32_t dso);

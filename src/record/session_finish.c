@@ -8,35 +8,6 @@
 #include "record/jit_pages.h"
 #include "record/session_private.h"
 
-const struct sampled *session_sampled(const struct session *session)
-{
-	return &session->drain.sampled;
-}
-
-static struct image *image_of(const struct session *session, uint32_t dso)
-{
-	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
-	return row->kind == DSO_VDSO ? images_vdso(session->images, strcmp(row->path, VDSO32_NAME) == 0) : images_image(session->images, dso);
-}
-
-struct sampled_code session_code(const struct session *session, uint32_t dso)
-{
-	const struct dso *row = dso_get(spaces_dsos(session->spaces), dso);
-	const struct jit_program program = { (int32_t)row->pid, row->since_ns };
-	const char *path = NULL;
-	int jitdump_fd = row->kind == DSO_ANON ? jit_files_dump(session->files, program, &path) : -1;
-	return (struct sampled_code){
-		.jitdump_fd = jitdump_fd, .jitdump_path = path, .dso = row, .id = dso,
-		.image = image_of(session, dso),
-		.map_fd = row->kind == DSO_ANON ? jit_files_map(session->files, program) : -1,
-	};
-}
-
-const char *session_map_refusal(const struct session *session)
-{
-	return jit_files_refusal(session->files);
-}
-
 static void add_meta(struct session *session, struct names *names)
 {
 	struct buf ids = { 0 };
@@ -103,7 +74,7 @@ static size_t build_ids(struct session *session, struct writer_build_id **out)
 	size_t count = 0;
 	*out = mem_zero(dsos->rows.count + 1, sizeof(**out));
 	for (uint32_t id = 0; id < dsos->rows.count; id++) {
-		const struct image *image = image_of(session, id);
+		const struct image *image = session_image(session, id);
 		if (image != NULL && dso_get(dsos, id)->build_id.size == 0)
 			dso_set_build_id(dsos, id, &image->build_id);
 		const struct dso *dso = dso_get(dsos, id);

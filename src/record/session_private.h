@@ -30,6 +30,7 @@ struct session {
 	struct spaces *spaces;
 	struct images *images;
 	struct jit_files *files;
+	struct jit_objects *objects;
 	struct jit_pages *pages;           // NULL: not wanted
 	struct stack_pages *stack_pages;   // likewise
 	struct drain drain;
@@ -113,4 +114,9 @@ bool session_reopen(struct session *session, struct err *err); // a new stretch,
 bool session_is_by_task(const struct session *session); // what its events observe, not a CPU or cgroup
 // Threads that came while the others' events were being opened, until a scan finds nothing new. `spaces` as target_rescan, `wakes` as event_set_add_thread.
 bool session_add_late_threads(struct session *session, struct spaces *spaces, bool wakes, struct err *err);
+// session_code.c: names of generated code. Before the helper thread is stopped, and when it has ended and no sample waits any longer.
+void session_find_names(struct session *session);
+void session_find_last_names(struct session *session);
+struct image *session_image(const struct session *session, uint32_t dso); // that is open behind a dso; NULL: none
+
 #endif

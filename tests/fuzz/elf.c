@@ -38,6 +38,14 @@ static void look_at_addresses(const struct image *image)
 	}
 }
 
+static bool is_text(void *context, const char *name, uint64_t start, uint64_t size)
+{
+	const struct image *image = context;
+	if ((const uint8_t *)name < image->data || (const uint8_t *)name + strlen(name) >= image->data + image->size || size == 0)
+		abort();
+	return start != 1;
+}
+
 static void look_at_names(const struct image *image)
 {
 	const char *soname = image_soname(image);
@@ -46,6 +54,7 @@ static void look_at_names(const struct image *image)
 	if (soname != NULL && ((const uint8_t *)soname < image->data || (const uint8_t *)soname + strlen(soname) >= image->data + image->size))
 		abort();
 	image_find_symbol(image, "main", &vaddr);
+	image_each_function(image, is_text, (void *)(uintptr_t)image);
 	for (size_t i = 0; i < image->segment_count && i < 8; i++) {
 		image_function_at(image, image->segments[i].vaddr + 100, &vaddr);
 		image_symbol_at(image, image->segments[i].vaddr + 100, &vaddr);
