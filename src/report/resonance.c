@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { LEAST_SAMPLES = 100, MOST_SAMPLES = 1000 };
 static const double BAD = 3;
@@ -11,18 +12,18 @@ static const double parts[] = { 0.05, 0.1, 0.2, 0.3, 0.4, 0.5 };
 // Samples at phases u, u + x, u + 2x, … of a loop, of which the part [0, a) is one function's. With u by chance two samples d steps apart are both in it with
 // probability max(0, a - |dx|), |dx| the distance of dx to the nearest whole number (a <= 1/2), so the variance of the share of n samples is
 // (n c(0) + 2 sum over d < n of (n - d) c(d)) / n^2, where c(d) = max(0, a - |dx|) - a^2.
-static double worst_of_part(double step, double a)
+static double worst_of_part(const double *distances, double a)
 {
 	double sum = 0, weighted = 0, none = a - a * a, worst = 0;
 	for (int n = 1; n <= MOST_SAMPLES; n++) {
-		double variance = (n * none + 2 * (n * sum - weighted)) / ((double)n * n);
-		if (n >= LEAST_SAMPLES)
-			worst = fmax(worst, sqrt(fmax(variance, 0) / (none / n)));
-		double phase = fmod(n * step, 1), distance = fmin(phase, 1 - phase), c = fmax(0, a - distance) - a * a;
+		double variance_times_n = none + 2 * (sum - weighted / n);
+		if (n >= LEAST_SAMPLES && variance_times_n > worst)
+			worst = variance_times_n;
+		double c = (distances[n] < a ? a - distances[n] : 0) - a * a;
 		sum += c;
 		weighted += n * c;
 	}
-	return worst;
+	return sqrt(worst / none);
 }
 
 double resonance_worst(double period_ms, double *loop_ms)
@@ -30,8 +31,13 @@ double resonance_worst(double period_ms, double *loop_ms)
 	double worst = 0;
 	*loop_ms = 0;
 	for (size_t i = 0; i < sizeof(loops_ms) / sizeof(loops_ms[0]); i++) {
+		double distances[MOST_SAMPLES + 1];
+		for (int n = 1; n <= MOST_SAMPLES; n++) {
+			double steps = n * (period_ms / loops_ms[i]), phase = steps - (double)(int64_t)steps;
+			distances[n] = phase < 0.5 ? phase : 1 - phase;
+		}
 		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++) {
-			double found = worst_of_part(period_ms / loops_ms[i], parts[j]);
+			double found = worst_of_part(distances, parts[j]);
 			if (found > worst) {
 				worst = found;
 				*loop_ms = loops_ms[i];
