@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
-work=$BUILD/bench/check
+work=$PWD/$BUILD/bench/check
 baseline=bench/baseline
 if ! command -v valgrind >/dev/null; then
 	echo "bench-check: skipped, valgrind is not installed"
@@ -19,6 +19,8 @@ python3 -c 'import gzip, shutil, sys; shutil.copyfileobj(gzip.open(sys.argv[1]),
 python3 bench/multiply.py "$work/one.data" "$work/many.data" 8
 python3 -c 'import sys; sys.path.insert(0, "bench"); import inputs; inputs.big_c(sys.argv[1], 200)' "$work/big.c"
 gcc -O2 -g -shared -fPIC -o "$work/big.so" "$work/big.c" -lm
+
+export HOME=$work # perf keeps binaries in ~/.debug
 
 # count NAME FUNCTION CMD…: instructions inside FUNCTION, or of all with "-".
 count() {

@@ -10,7 +10,7 @@
 //     dropped by us, running = 1 where the event counts whole CPUs of which only the target's samples are kept, so that its time_running is not the target's,
 //     lost = ticks of idle CPUs that never came as samples (some virtual CPUs are not run for the timer of their idle task): as many as /proc/stat says that the
 //     CPUs were idle for, less the idle samples, and no more than would else be silent. /proc/stat counts to 10 ms a CPU;
-//   - of each restart of an event's clock on a CPU a READ with pid -1, tid -5 and the id of its first fd there: value = when, by CLOCK_MONOTONIC, enabled = ns in
+//   - of each restart of an event's clock on a CPU a READ with pid -1, tid -5 and the id of its first fd there: value = when, by the clock of the records, enabled = ns in
 //     periods cut short there so far, this stretch, running = the fd's running time then, lost = 0.
 // taken + idle + others + lost + dropped + silent = expected holds for what the file says: every sample the kernel delivered is either in the file, or counted as
 // `others` (outside the target; or of the held command before its exec, which is the recorder's own code), or dropped.

@@ -7,13 +7,6 @@
 
 enum { FIRST = 40, FIRST_PERIODS = 64, PERIODS = 192, WAIT_NS_MOST = 10000000 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static bool samples_clock(const struct event_set *set, uint32_t event)
 {
 	const struct event_opened *e = &set->events.data[event];
@@ -45,7 +38,7 @@ static uint64_t period_of(const struct event_set *set)
 }
 
 // Where the event ran for long enough since the last time: what is cut off is a small part.
-static bool restart_all(struct event_set *set, struct ledger *ledger, uint64_t least)
+static bool restart_all(struct event_set *set, struct ledger *ledger, const struct perf_clock *clock, uint64_t least)
 {
 	bool any = false;
 	for (size_t i = 0; i < set->fds.count; i++) {
@@ -53,15 +46,15 @@ static bool restart_all(struct event_set *set, struct ledger *ledger, uint64_t l
 		uint64_t running, cut;
 		if (f->event == EVENT_SIDEBAND || !samples_clock(set, f->event) || !event_set_restart(set, i, least, &running, &cut))
 			continue;
-		ledger_restart(ledger, &(struct ledger_restart){ .event = f->event, .cpu_index = f->cpu_index, .time_ns = now_ns(), .running = running, .cut = cut });
+		ledger_restart(ledger, &(struct ledger_restart){ .event = f->event, .cpu_index = f->cpu_index, .time_ns = perf_clock_ns(clock), .running = running, .cut = cut });
 		any = true;
 	}
 	return any;
 }
 
-void restarts_step(struct restarts *r, struct event_set *set, struct ledger *ledger)
+void restarts_step(struct restarts *r, struct event_set *set, struct ledger *ledger, const struct perf_clock *clock)
 {
-	uint64_t now = now_ns(), period = period_of(set), periods = r->count < FIRST ? FIRST_PERIODS : PERIODS;
+	uint64_t now = perf_clock_ns(clock), period = period_of(set), periods = r->count < FIRST ? FIRST_PERIODS : PERIODS;
 	if (r->next_ns != 0 && now < r->next_ns)
 		return;
 	if (r->next_ns == 0) {
@@ -71,7 +64,7 @@ void restarts_step(struct restarts *r, struct event_set *set, struct ledger *led
 		// Passes may follow samples: the moment within a period has to be by chance.
 		double wait = chance(r) * (double)(period < WAIT_NS_MOST ? period : WAIT_NS_MOST);
 		nanosleep(&(struct timespec){ .tv_nsec = (long)wait }, NULL);
-		r->count += restart_all(set, ledger, periods * period * 3 / 4);
+		r->count += restart_all(set, ledger, clock, periods * period * 3 / 4);
 	}
 	r->next_ns = now + (uint64_t)((0.5 + chance(r)) * (double)(period * periods));
 }

@@ -14,18 +14,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "perf/clock.h"
 #include "perf/event_set.h"
 #include "record/ledger.h"
 
 struct restarts {
-	uint64_t next_ns; // CLOCK_MONOTONIC; 0: not yet chosen
+	uint64_t next_ns; // by the clock of the records; 0: not yet chosen
 	uint64_t random;
 	unsigned count;   // times that some CPU's was
 };
 
 // Whether the events can be tested so: one event samples a clock, on CPUs or in a cgroup (an inherited event's clock cannot be started anew).
 bool restarts_are_possible(const struct event_set *set, bool is_by_task);
-// After a pass. Where a restart is due, waits a part of a period by chance, and starts the clock on every CPU on which the event ran meanwhile.
-void restarts_step(struct restarts *restarts, struct event_set *set, struct ledger *ledger);
+// After a pass; `clock`: the records'. Where a restart is due, waits a part of a period by chance, and starts the clock on every CPU on which the event ran meanwhile.
+void restarts_step(struct restarts *restarts, struct event_set *set, struct ledger *ledger, const struct perf_clock *clock);
 
 #endif

@@ -445,7 +445,7 @@ static void drain_loop(struct session *session)
 			break;
 		}
 		if (session->drain.enable_ns == 0 && restarts_are_possible(&session->set, session_is_by_task(session)))
-			restarts_step(&session->restarts, &session->set, &session->ledger);
+			restarts_step(&session->restarts, &session->set, &session->ledger, &session->clock);
 		enum output_state state = output_state(session->output);
 		if (state != OUTPUT_FINE)
 			want_end(session, state == OUTPUT_FAILED ? END_OUTPUT : state == OUTPUT_SIZE_REACHED ? END_SIZE : END_DISK_LOW);
