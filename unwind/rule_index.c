@@ -12,18 +12,7 @@ enum { SPARSE_BYTES = 4096 };
 
 bool rule_index_fde(struct rule_table *table, size_t offset, struct cfi_fde *fde)
 {
-	struct cfi_entry entry = cfi_entry_at(&table->section, offset);
-
-	if (entry.kind != CFI_FDE)
-		return false;
-	if (!table->has_cie || table->cie.offset != entry.cie_offset) {
-		struct cfi_entry cie = cfi_entry_at(&table->section, entry.cie_offset);
-		table->has_cie = cie.kind == CFI_CIE && cfi_read_cie(&table->section, &cie, &table->cie);
-		if (!table->has_cie)
-			return false;
-	}
-	fde->cie = table->cie;
-	return cfi_read_fde(&table->section, &entry, fde);
+	return cfi_fde_at(&table->section, offset, &table->cie, &table->has_cie, fde);
 }
 
 static int compare_refs(const void *a, const void *b)

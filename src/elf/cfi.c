@@ -201,3 +201,18 @@ bool cfi_read_fde(const struct cfi_section *section, const struct cfi_entry *ent
 	out->instructions = cursor;
 	return !cursor.bad && out->end >= out->start;
 }
+
+bool cfi_fde_at(const struct cfi_section *section, size_t offset, struct cfi_cie *cie, bool *has_cie, struct cfi_fde *out)
+{
+	struct cfi_entry entry = cfi_entry_at(section, offset);
+	if (entry.kind != CFI_FDE)
+		return false;
+	if (!*has_cie || cie->offset != entry.cie_offset) {
+		struct cfi_entry of_cie = cfi_entry_at(section, entry.cie_offset);
+		*has_cie = of_cie.kind == CFI_CIE && cfi_read_cie(section, &of_cie, cie);
+		if (!*has_cie)
+			return false;
+	}
+	out->cie = *cie;
+	return cfi_read_fde(section, &entry, out);
+}

@@ -53,6 +53,9 @@ struct cfi_entry cfi_entry_at(const struct cfi_section *section, size_t offset);
 bool cfi_read_cie(const struct cfi_section *section, const struct cfi_entry *entry, struct cfi_cie *out);
 // `out->cie` must hold the entry's CIE already.
 bool cfi_read_fde(const struct cfi_section *section, const struct cfi_entry *entry, struct cfi_fde *out);
+// The FDE at `offset`, with its CIE. `cie` is the one that was read last, where `has_cie`: most FDEs that follow one another share it. false: no FDE
+// stands there, or it cannot be read.
+bool cfi_fde_at(const struct cfi_section *section, size_t offset, struct cfi_cie *cie, bool *has_cie, struct cfi_fde *out);
 
 // A pointer encoded as DW_EH_PE `encoding`; sets cursor->bad where it cannot be had (omitted, indirect, unknown).
 uint64_t cfi_pointer(const struct cfi_section *section, struct bytes *cursor, uint8_t encoding, uint64_t function_vaddr);

@@ -3,7 +3,7 @@
 # and back.
 # shellcheck disable=SC2154 # tap.sh sets what it names
 . "$(dirname "$0")/tap.sh"
-export GO111MODULE=off GOFLAGS= CGO_ENABLED=0
+export GO111MODULE=off GOFLAGS="" CGO_ENABLED=0
 if ! command -v go >/dev/null || [ "$(uname -m)" != x86_64 ] || ! "$perfsample" check >/dev/null 2>&1; then
 	skip "no go command, not x86-64, or this host cannot record" "Go programs"
 	done_testing

@@ -135,5 +135,5 @@ for ((i = 0; i < 10; i++)); do
 	"$perfsample" fold -i crowd.data 2>/dev/null | grep -q in_a_crowd && named=$((named + 1))
 done
 is "$named" 10 "names are asked for whatever else waits to be opened, and of a process that is gone"
-find /tmp -maxdepth 1 -name 'perf-*.map' -newer prog.c -exec grep -lE 'in_a_crowd|old_code|new_code|([a-z])\1{9999}' {} + | xargs -r rm -f
+find /tmp -maxdepth 1 -name 'perf-*.map' -newer prog.c -exec grep -lZE 'in_a_crowd|old_code|new_code|([a-z])\1{9999}' {} + | xargs -0 -r rm -f
 done_testing
