@@ -142,7 +142,7 @@ ok $? "--time selects"
 ps export -i "$small" --format speedscope --no-inline
 unlike "$out" '"spin"' "--no-inline"
 ps export -i "$small" --format speedscope --merge-threads
-like "$out" '"name":"1 threads"' "--merge-threads"
+like "$out" '"name":"1 thread"' "--merge-threads"
 
 # A spreadsheet takes some cells for formulas, and a quote for the begin of a cell that goes on over tabs: text cells are escaped, and can be had again.
 printf '%s\n' 'app;=1+1 60' 'app;@x 60' 'app;+y 60' 'app;-[View draw] 60' 'app;"q 60' "app;'a 60" 'app;back\slash 60' 'app;a=b 60' >"$work/formulas.folded"
