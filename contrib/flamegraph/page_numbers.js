@@ -166,7 +166,8 @@ function estimate(facts, of) {
 	const cut = of.cutElsewhere * whole.scale;
 	if (cut > 0)
 		m.worst = [m.worst[0], lossBounds(facts, k + cut, n, whole.missing, m.deff, m.blocks)[1]];
-	const lossy = whole.missing > 0 && whole.missing >= 0.001 * (n + whole.missing);
+	// As account.c counts it: of the whole, silence counts from 1% on; of a part it is not known.
+	const lossy = whole.isWhole ? facts.lossy : whole.missing > 0 && whole.missing >= 0.001 * (n + whole.missing);
 	m.shownIsRun = m.few || m.runOnly;
 	m.shown = m.shownIsRun ? lossBounds(facts, k, n, lossy ? whole.missing : 0, 1, 0) : lossy ? m.worst : m.workload;
 	m.lossy = lossy;

@@ -191,6 +191,7 @@ static void missing_json(const struct making *m, const struct report *report, co
 	const struct profile *p = m->profile;
 	const struct report_filter *filter = &report->options.filter;
 	json_put_number(out, "missing", event->missing);
+	json_put_bool(out, "lossy", event->is_lossy);
 	json_put_number(out, "dropped", event->dropped);
 	json_put_number(out, "periodNs", event->source->is_clock ? (double)event->source->period : 0);
 	json_open_array(out, "losses");

@@ -259,6 +259,7 @@ static void sum_readings(struct loader *loader)
 	struct account *account = &loader->account;
 	struct hash_map cpus = { 0 };       // (event, CPU) to index into `enabled`: an event has other ids there after its rate was changed
 	VEC(uint64_t) enabled = { 0 };
+	vec_push(&enabled, 0); // of none
 	for (size_t i = 0; i < loader->profile->events.count; i++)
 		vec_push(&account->due, (struct account_due){ 0 });
 	for (size_t i = 0; i < loader->account.last.count; i++) {

@@ -233,11 +233,9 @@ static void load_caveats(struct loader *loader)
 	if (loader->deferred.unanswered > 0)
 		loader_caveat(loader, "%llu sample%s no callers in user space: the kernel was to write them later, and the file does not hold these records",
 		              (unsigned long long)loader->deferred.unanswered, loader->deferred.unanswered == 1 ? " has" : "s have");
-	const char *scope = profile_text(loader->profile, loader->profile->meta.scope);
 	uint64_t unseen_ns = number_in(reader_features(loader->reader)->names, "unseen_exit_ns");
-	if (strncmp(scope, "events per task", strlen("events per task")) == 0 || strncmp(scope, "events per thread", strlen("events per thread")) == 0)
-		loader_caveat(loader, unseen_ns > 0 ? "per-task events: what the kernel does last when a task ends (newer kernels: freeing its memory, too) is neither sampled nor counted: %.2f s by rusage"
-		              : "per-task events: what the kernel does last when a task ends (newer kernels: freeing its memory, too) is neither sampled nor counted", (double)unseen_ns / 1e9);
+	if (unseen_ns > 0) // that there is such a part at all, the recording's decisions say
+		loader_caveat(loader, "%.2f s of the command's CPU time, by rusage, are not in here: what the kernel does last when a task ends", (double)unseen_ns / 1e9);
 	uint64_t stood_still = number_in(reader_features(loader->reader)->names, "stood_still");
 	if (stood_still > 0)
 		loader_caveat(loader, "%llu time%s a ring of the kernel stood still while its events ran: no sample came, and %llu of the lost ones are of that time",

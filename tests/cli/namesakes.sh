@@ -28,7 +28,7 @@ rows() { # FILE [SYMBOL]: "told_apart_by share" of each of its rows
 import json, sys
 for f in json.load(sys.stdin)["events"][0]["functions"]:
     if f["symbol"] == sys.argv[1] and f["self"]["samples"] > 0:
-        print(f.get("told_apart_by"), round(f["self"]["share"], 1))' "${2:-init}"
+        print(f.get("told_apart_by"), round(float(f["self"]["share"]), 1))' "${2:-init}"
 }
 rec -o both.data -- ./prog 1000000
 rec -o one.data -- ./prog 1000000 alone

@@ -200,7 +200,7 @@ like "$(tr -s '\n ' ' ' <"$work/err")" 'nor what the kernel does last when a tas
 # Kernels before "perf: Fix sample vs do_exit()" have it in the task's own events: then there is nothing to be told.
 ok "$(json "$work/exits.json" '(d["unseen_exit_seconds"] is None) != any("used by rusage" in x for x in d["decisions"])'; echo $?)" "with its amount, where there is any"
 seen=$("$perfsample" report -i "$work/exits.data" --format json 2>/dev/null | python3 -c 'import json, sys; print(*[c["text"] for c in json.load(sys.stdin)["caveats"] if "when a task ends" in c["text"]])')
-like "$seen" '^per-task events: what the kernel does last when a task ends .* is neither sampled nor counted(: 0\.[0-9]+ s by rusage)?$' "the report says it, too"
+like "$seen" '^per-task events .*, nor what the kernel does last when a task ends( 0\.[0-9]+ s of the command.s CPU time, by rusage, are not in here: what the kernel does last when a task ends)?$' "the report says it, too, once"
 ok "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None or 0.01 <= d["unseen_exit_seconds"] <= d["cpu_seconds"]'; echo $?)" "an amount that can be"
 is "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None' && echo none || echo some)" "$(grep -q 'by rusage$' <<<"$seen" && echo some || echo none)" "the same in both"
 rec --per-task -o short.data -- sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done'; is $? 0 "short tasks under per-task events"

@@ -32,9 +32,10 @@ NI void by_pointer(unsigned long (*volatile f)(unsigned long), unsigned long n) 
 int main(int argc, char **argv)
 {
 	for (int i = 0; argc > 1 && i < atoi(argv[1]); i++) {
-		once(300000);
-		twice(300000);
-		by_pointer(probed, 300000);
+		unsigned long n = 200000 + i * 7919ul % 200000; // no rhythm of its own: with one, the sampling clock may meet the same call each time
+		once(n);
+		twice(n);
+		by_pointer(probed, n);
 	}
 	return 0;
 }

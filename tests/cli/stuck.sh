@@ -41,7 +41,7 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
 {
 	void *real = (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
 	char path[64], name[64] = "";
-	if (fd < 0 || real == MAP_FAILED || !(flags & MAP_SHARED))
+	if (fd < 0 || real == MAP_FAILED || !(flags & MAP_SHARED) || size <= 8192) // of two pages is the one by which the records' clock is found
 		return real;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (readlink(path, name, sizeof(name) - 1) < 0 || strstr(name, "perf_event") == NULL || seen >= atoi(getenv("HIDDEN_RINGS")) || seen >= MOST)
