@@ -148,6 +148,16 @@ static bool full_step(struct full_step *s, const struct cfi_row *row, const stru
 	return true;
 }
 
+// Between the instruction that sets sp and the one that leaves (x86: pop of the landing pad's address, jump): it stands on top of the stack, and the frame
+// pointer is the handler's already. At an ordinary return it stands there, too, but gcc's rows have the frame pointer saved to the end.
+static bool has_set_sp(const struct full_step *s, const struct cfi_row *row, const struct cfi_reg *saved)
+{
+	const struct unwind_arch *arch = s->walk->arch;
+
+	return row->cfa.kind == CFI_REGISTER && row->cfa.value == arch->dwarf_sp && saved->kind == CFI_OFFSET && s->cfa + (uint64_t)saved->value == s->sp &&
+	       row->regs[arch->dwarf_fp].kind == CFI_UNSPECIFIED;
+}
+
 // The same, whichever frame the function goes on in. `*landing`: which.
 static bool whole_step(struct full_step *s, struct walk *walk, const struct cfi_row *row, const struct cfi_cie *cie, struct register_set *to, uint64_t *ra,
                        enum landing *landing)
@@ -160,7 +170,7 @@ static bool whole_step(struct full_step *s, struct walk *walk, const struct cfi_
 	const struct cfi_reg *saved = &row->regs[cie->ra_register];
 	const struct eh_frame frame = { .sp = s->sp, .cfa = s->cfa, .ra_slot = s->cfa + (uint64_t)saved->value, .ra_column = cie->ra_register };
 	// It has what it goes on with in registers: the landing pad's address, or the place of it.
-	if (saved->kind == CFI_REGISTER || (row->cfa.kind == CFI_REGISTER && row->cfa.value != walk->arch->dwarf_sp && row->cfa.value != walk->arch->dwarf_fp))
+	if (saved->kind == CFI_REGISTER || has_set_sp(s, row, saved) || (row->cfa.kind == CFI_REGISTER && row->cfa.value != walk->arch->dwarf_sp && row->cfa.value != walk->arch->dwarf_fp))
 		*landing = LANDS_THERE;
 	else if (saved->kind == CFI_OFFSET && eh_return_target(walk, &frame, row, to, ra))
 		*landing = LANDS_IN_HANDLER;
