@@ -29,8 +29,15 @@ has_stopped() { # PID
 	grep -q '^State:.T' "/proc/$1/status" 2>/dev/null
 }
 # The recorder has opened its events and its file, and knows its target: from here on a signal is a wish, and what the target does is seen.
-is_recording() { # FILE: what it is to write
-	compgen -G "$1.[0-9]*.tmp" >/dev/null
+is_recording() { # FILE: what it is to write, or writes already: with the first sample it takes the name
+	local pid fd
+	compgen -G "$1.[0-9]*.tmp" >/dev/null && return 0
+	for pid in $(pgrep perfsample); do
+		for fd in "/proc/$pid/fd/"*; do
+			[ "$fd" -ef "$1" ] && return 0
+		done
+	done
+	return 1
 }
 # A recorder that stands still while its command uses 0.7 s of CPU time: more than its rings hold.
 stand_still() { # PID
