@@ -202,7 +202,7 @@ ok "$(json "$work/exits.json" '(d["unseen_exit_seconds"] is None) != any("used b
 seen=$("$perfsample" report -i "$work/exits.data" --format json 2>/dev/null | python3 -c 'import json, sys; print(*[c["text"] for c in json.load(sys.stdin)["caveats"] if "when a task ends" in c["text"]])')
 like "$seen" '^per-task events .*, nor what the kernel does last when a task ends( 0\.[0-9]+ s of the command.s CPU time, by rusage, are not in here: what the kernel does last when a task ends)?$' "the report says it, too, once"
 ok "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None or 0.01 <= d["unseen_exit_seconds"] <= d["cpu_seconds"]'; echo $?)" "an amount that can be"
-is "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None' && echo none || echo some)" "$(grep -q 'by rusage$' <<<"$seen" && echo some || echo none)" "the same in both"
+is "$(json "$work/exits.json" 'd["unseen_exit_seconds"] is None' && echo none || echo some)" "$(grep -q 'by rusage' <<<"$seen" && echo some || echo none)" "the same in both"
 rec --per-task -o short.data -- sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done'; is $? 0 "short tasks under per-task events"
 ok "$(tr -s ' \n' ' ' <"$work/err" | sed 's/perfsample: //g' | grep -q 'due and never came.*each new task starts with one whole period'; echo $?)" "their silence and its cause are said"
 ok "$(! grep -q 'less CPU time than one period' "$work/err"; echo $?)" "and they are not said to have used no CPU time"
@@ -223,7 +223,7 @@ rec -i -o mode.data --summary s.json -- ./burn 0.3; is $? 0 "-i"
 ok "$(json "$work/s.json" 's["taken"] < 20'; echo $?)" "-i: threads born later are not followed"
 
 # ---------------------------------------------------------------- loss
-(cd "$work" && exec "$perfsample" record -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data --summary loss.json -- ./burn 3 2 >/dev/null 2>err) & r=$!
+(cd "$work" && exec "$perfsample" record -m 256 -F 4000 --max-cpu 100 --call-graph dwarf,8192 -o loss.data --summary loss.json -- ./burn 6 2 >/dev/null 2>err) & r=$!
 stand_still $r; wait $r
 ok "$(json "$work/loss.json" 's["lost"] > 100 and (s["expected"] is None or abs(s["silent"]) < 0.05 * s["expected"])'; echo $?)" "what a full ring loses is counted as lost, not silent"
 ok "$(grep -qE "(CARE|NO RANKING): lost .*, \+[0-9]+ to \+[0-9]+ s" "$work/err"; echo $?)" "and placed in time"
